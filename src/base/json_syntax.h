@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace monkeytree {
+
+/// Containers inside containers that our formats accept; none of them needs more than ten.
+inline constexpr size_t kMaxJsonDepth = 100;
+
+/// The first place where a text stops being JSON.
+struct JsonSyntaxError {
+  size_t offset = 0;    ///< in bytes
+  std::string message;  ///< what was found there, and what was expected
+};
+
+/// Where and why `text` is not JSON (RFC 8259, nested at most kMaxJsonDepth deep); nullopt when it
+/// is. Slower than the parser, which says that something is wrong but not where. No recursion;
+/// O(bytes).
+std::optional<JsonSyntaxError> find_json_syntax_error(std::string_view text);
+
+/// Length of the longest prefix that is well-formed UTF-8. O(bytes).
+size_t valid_utf8_prefix(std::string_view text);
+
+}  // namespace monkeytree
