@@ -1,0 +1,169 @@
+#include "bench/churn.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "cluster/fragmentation.h"
+
+namespace monkeytree::bench {
+namespace {
+
+struct Share {
+  int nodes;
+  int weight;
+};
+
+// The paper's workload by size: 16, 24, 32, 48 and 64 GPUs at 8 a node.
+constexpr std::array<Share, 5> kCatalogue = {{{2, 133}, {3, 33}, {4, 142}, {6, 8}, {8, 33}}};
+constexpr std::array<Share, 6> kLarge = {{{12, 8}, {16, 8}, {24, 4}, {32, 4}, {48, 2}, {64, 1}}};
+
+template <size_t N>
+int draw_nodes(const std::array<Share, N>& shares, Random& random) {
+  int total = 0;
+  for (const Share& share : shares) total += share.weight;
+  int left = random.below(total);
+  for (const Share& share : shares) {
+    if (left < share.weight) return share.nodes;
+    left -= share.weight;
+  }
+  return shares[0].nodes;
+}
+
+}  // namespace
+
+Churn::Churn(const ChurnOptions& options)
+    : options_(options),
+      random_(options.seed),
+      snapshot_(empty_cluster(options.racks, options.nodes_per_rack, options.uplinks)),
+      used_(snapshot_.nodes.size(), 0),
+      free_(snapshot_.racks.size(), options.nodes_per_rack),
+      free_total_(options.racks * options.nodes_per_rack),
+      spare_(free_total_ - static_cast<int>(options.fill * free_total_)) {}
+
+Churn::NextJob Churn::draw() {
+  NextJob next{0, 1};
+  const bool large = options_.mix == JobMix::kBroad && random_.below(10) == 0;
+  next.nodes = large ? draw_nodes(kLarge, random_) : draw_nodes(kCatalogue, random_);
+  next.nodes = std::min(next.nodes, options_.racks * options_.nodes_per_rack - spare_);
+  if (options_.weighted && random_.below(2) == 0) next.rings = 8;
+  return next;
+}
+
+ChurnEvent Churn::arrive() {
+  ChurnEvent event;
+  const NextJob next = draw();
+  while (free_total_ - spare_ < next.nodes) event.departed.push_back(end_some_job());
+  event.arrived = fmt::format("{}", ++arrivals_);
+  const bool scattered = random_.below(100) < options_.scattered;
+  add_job(snapshot_, event.arrived, next.rings,
+          scattered ? scatter(next.nodes) : best_fit(next.nodes));
+  return event;
+}
+
+std::string Churn::end_some_job() {
+  // Each job has one group, so job and group numbers agree; the last takes the place of the ended.
+  const JobId job(random_.below(static_cast<int>(snapshot_.jobs.size())));
+  const GroupId group(job.value);
+  for (NodeId node : snapshot_.groups[group].workers) release(node);
+  std::string id = std::move(snapshot_.jobs[job].id);
+  if (static_cast<size_t>(job.value) + 1 < snapshot_.jobs.size()) {
+    snapshot_.jobs[job] = std::move(snapshot_.jobs.back());
+    snapshot_.jobs[job].first_group = group;
+    snapshot_.groups[group] = std::move(snapshot_.groups.back());
+    snapshot_.groups[group].job = job;
+  }
+  snapshot_.jobs.resize(snapshot_.jobs.size() - 1);
+  snapshot_.groups.resize(snapshot_.groups.size() - 1);
+  return id;
+}
+
+std::vector<NodeId> Churn::best_fit(int nodes) {
+  std::vector<NodeId> out;
+  RackId best;
+  for (RackId rack : free_.keys()) {
+    if (free_[rack] >= nodes && (!best.valid() || free_[rack] < free_[best])) best = rack;
+  }
+  if (best.valid()) {
+    take(best, nodes, out);
+    return out;
+  }
+  while (nodes > 0) {
+    const RackId most(
+        static_cast<size_t>(std::max_element(free_.begin(), free_.end()) - free_.begin()));
+    const int piece = std::min(nodes, free_[most]);
+    take(most, piece, out);
+    nodes -= piece;
+  }
+  return out;
+}
+
+std::vector<NodeId> Churn::scatter(int nodes) {
+  std::vector<NodeId> out;
+  int rack = random_.below(options_.racks);
+  for (; nodes > 0; rack = (rack + 1) % options_.racks) {
+    const int piece = std::min(nodes, free_[RackId(rack)]);
+    take(RackId(rack), piece, out);
+    nodes -= piece;
+  }
+  return out;
+}
+
+void Churn::take(RackId rack, int nodes, std::vector<NodeId>& out) {
+  for (NodeId node : snapshot_.racks[rack].nodes) {
+    if (nodes == 0) break;
+    if (used_[node]) continue;
+    used_[node] = 1;
+    --free_[rack];
+    --free_total_;
+    --nodes;
+    out.push_back(node);
+  }
+}
+
+void Churn::release(NodeId node) {
+  used_[node] = 0;
+  ++free_[snapshot_.nodes[node].rack];
+  ++free_total_;
+}
+
+void Churn::apply(std::span<const Round> rounds) {
+  for (const Round& round : rounds) {
+    for (const Move& move : round) {
+      if (move.from != kStaging) release(move.from);
+    }
+    for (const Move& move : round) {
+      if (move.to == kStaging) continue;
+      snapshot_.groups[move.group].workers[static_cast<size_t>(move.worker)] = move.to;
+      used_[move.to] = 1;
+      --free_[snapshot_.nodes[move.to].rack];
+      --free_total_;
+    }
+  }
+}
+
+std::vector<RackId> racks_over(const Snapshot& snapshot) {
+  std::vector<RackId> over;
+  const IdVector<RackId, int> degrees = fragmentation(snapshot);
+  for (RackId rack : degrees.keys()) {
+    if (degrees[rack] > snapshot.racks[rack].bound()) over.push_back(rack);
+  }
+  return over;
+}
+
+Snapshot neglected_cluster(const ChurnOptions& options, int over) {
+  Churn churn(options);
+  const int nodes = options.racks * options.nodes_per_rack;
+  // Looking costs as much as some hundred arrivals.
+  for (int arrivals = 0; arrivals < 20 * nodes; ++arrivals) {
+    churn.arrive();
+    if (arrivals % 50 == 0 && racks_over(churn.snapshot()).size() >= static_cast<size_t>(over)) {
+      break;
+    }
+  }
+  return churn.snapshot();
+}
+
+}  // namespace monkeytree::bench

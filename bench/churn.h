@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/snapshots.h"
+#include "cluster/snapshot.h"
+#include "planning/plan.h"
+
+namespace monkeytree::bench {
+
+/// How many nodes jobs take.
+enum class JobMix {
+  kCatalogue,  ///< 2, 3, 4, 6 or 8 nodes, as often as in the paper's workload
+  kBroad,      ///< nine in ten as above, the others 12 … 64 nodes, larger ones rarer
+};
+
+struct ChurnOptions {
+  int racks = 16;
+  int nodes_per_rack = 8;
+  int uplinks = 2;
+  bool weighted = false;  ///< half of the jobs have 8 rings; otherwise all have 1
+  JobMix mix = JobMix::kCatalogue;
+  /// At most this share of the nodes is used; 1 is load 1.0, as full as the queue allows.
+  double fill = 1.0;
+  /// Percentage of jobs that a scheduler without a topology places: on the first free nodes from a
+  /// random rack on.
+  int scattered = 0;
+  uint64_t seed = 1;
+};
+
+/// What happened between two states of the cluster.
+struct ChurnEvent {
+  std::vector<std::string> departed;  ///< job ids, in order of departure
+  std::string arrived;
+};
+
+/// A cluster under a scheduler that knows nothing of racks' bounds: jobs wait in one strict queue;
+/// the first is placed best-fit as soon as it fits (in the rack with the fewest sufficient free
+/// nodes; where there is none, it fills the rack with the most free nodes, then again the one with
+/// the most); until it fits, running jobs end, each as likely as any other.
+class Churn {
+ public:
+  explicit Churn(const ChurnOptions& options);
+
+  const Snapshot& snapshot() const { return snapshot_; }
+  int free_nodes() const { return free_total_; }
+
+  /// Lets the next job in. O(racks · pieces of the job).
+  ChurnEvent arrive();
+  /// Carries out a plan.
+  void apply(std::span<const Round> rounds);
+
+ private:
+  struct NextJob {
+    int nodes;
+    int rings;
+  };
+  NextJob draw();
+  std::string end_some_job();
+  std::vector<NodeId> best_fit(int nodes);
+  std::vector<NodeId> scatter(int nodes);
+  void take(RackId rack, int nodes, std::vector<NodeId>& out);
+  void release(NodeId node);
+
+  ChurnOptions options_;
+  Random random_;
+  Snapshot snapshot_;
+  IdVector<NodeId, char> used_;  ///< 1 where a worker sits
+  IdVector<RackId, int> free_;
+  int free_total_ = 0;
+  int spare_ = 0;  ///< nodes that stay free because of `fill`
+  int64_t arrivals_ = 0;
+};
+
+/// Racks over their bound.
+std::vector<RackId> racks_over(const Snapshot& snapshot);
+
+/// A cluster that nobody repaired until `over` racks were over their bound, or until so many
+/// arrivals that waiting longer is hopeless (then fewer are over).
+Snapshot neglected_cluster(const ChurnOptions& options, int over);
+
+}  // namespace monkeytree::bench

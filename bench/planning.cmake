@@ -1,0 +1,5 @@
+# Clusters under churn, and what planning, analysing and repairing them costs.
+add_library(monkeytree_churn STATIC ${CMAKE_CURRENT_LIST_DIR}/churn.cc
+                                    ${CMAKE_CURRENT_LIST_DIR}/snapshots.cc)
+target_link_libraries(monkeytree_churn PUBLIC monkeytree_cluster fmt::fmt)
+target_include_directories(monkeytree_churn PUBLIC ${PROJECT_SOURCE_DIR})
