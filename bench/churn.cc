@@ -40,6 +40,7 @@ Churn::Churn(const ChurnOptions& options)
       snapshot_(empty_cluster(options.racks, options.nodes_per_rack, options.uplinks)),
       used_(snapshot_.nodes.size(), 0),
       free_(snapshot_.racks.size(), options.nodes_per_rack),
+      degrees_(snapshot_.racks.size(), 0),
       free_total_(options.racks * options.nodes_per_rack),
       spare_(free_total_ - static_cast<int>(options.fill * free_total_)) {}
 
@@ -58,8 +59,9 @@ ChurnEvent Churn::arrive() {
   while (free_total_ - spare_ < next.nodes) event.departed.push_back(end_some_job());
   event.arrived = fmt::format("{}", ++arrivals_);
   const bool scattered = random_.below(100) < options_.scattered;
-  add_job(snapshot_, event.arrived, next.rings,
-          scattered ? scatter(next.nodes) : best_fit(next.nodes));
+  count(add_job(snapshot_, event.arrived, next.rings,
+                scattered ? scatter(next.nodes) : best_fit(next.nodes)),
+        1);
   return event;
 }
 
@@ -67,6 +69,7 @@ std::string Churn::end_some_job() {
   // Each job has one group, so job and group numbers agree; the last takes the place of the ended.
   const JobId job(random_.below(static_cast<int>(snapshot_.jobs.size())));
   const GroupId group(job.value);
+  count(group, -1);
   for (NodeId node : snapshot_.groups[group].workers) release(node);
   std::string id = std::move(snapshot_.jobs[job].id);
   if (static_cast<size_t>(job.value) + 1 < snapshot_.jobs.size()) {
@@ -129,7 +132,26 @@ void Churn::release(NodeId node) {
   ++free_total_;
 }
 
+/// Adds a group to the degrees, or takes it out.
+void Churn::count(GroupId group, int sign) {
+  const std::vector<RackId> racks = racks_of(snapshot_, group);
+  if (racks.size() < 2) return;
+  for (RackId rack : racks) {
+    const int bound = snapshot_.racks[rack].bound();
+    if (degrees_[rack] > bound) --racks_over_;
+    degrees_[rack] += sign * snapshot_.groups[group].rings;
+    if (degrees_[rack] > bound) ++racks_over_;
+  }
+}
+
 void Churn::apply(std::span<const Round> rounds) {
+  std::vector<GroupId> moved;
+  for (const Round& round : rounds) {
+    for (const Move& move : round) moved.push_back(move.group);
+  }
+  std::sort(moved.begin(), moved.end());
+  moved.erase(std::unique(moved.begin(), moved.end()), moved.end());
+  for (GroupId group : moved) count(group, -1);
   for (const Round& round : rounds) {
     for (const Move& move : round) {
       if (move.from != kStaging) release(move.from);
@@ -142,26 +164,14 @@ void Churn::apply(std::span<const Round> rounds) {
       --free_total_;
     }
   }
-}
-
-std::vector<RackId> racks_over(const Snapshot& snapshot) {
-  std::vector<RackId> over;
-  const IdVector<RackId, int> degrees = fragmentation(snapshot);
-  for (RackId rack : degrees.keys()) {
-    if (degrees[rack] > snapshot.racks[rack].bound()) over.push_back(rack);
-  }
-  return over;
+  for (GroupId group : moved) count(group, 1);
 }
 
 Snapshot neglected_cluster(const ChurnOptions& options, int over) {
   Churn churn(options);
-  const int nodes = options.racks * options.nodes_per_rack;
-  // Looking costs as much as some hundred arrivals.
-  for (int arrivals = 0; arrivals < 20 * nodes; ++arrivals) {
+  const int patience = 20 * options.racks * options.nodes_per_rack;
+  for (int arrivals = 0; arrivals < patience && churn.racks_over() < over; ++arrivals) {
     churn.arrive();
-    if (arrivals % 50 == 0 && racks_over(churn.snapshot()).size() >= static_cast<size_t>(over)) {
-      break;
-    }
   }
   return churn.snapshot();
 }

@@ -47,6 +47,9 @@ class Churn {
 
   const Snapshot& snapshot() const { return snapshot_; }
   int free_nodes() const { return free_total_; }
+  /// Some rack is over its bound.
+  bool over() const { return racks_over_ > 0; }
+  int racks_over() const { return racks_over_; }
 
   /// Lets the next job in. O(racks · pieces of the job).
   ChurnEvent arrive();
@@ -64,19 +67,19 @@ class Churn {
   std::vector<NodeId> scatter(int nodes);
   void take(RackId rack, int nodes, std::vector<NodeId>& out);
   void release(NodeId node);
+  void count(GroupId group, int sign);
 
   ChurnOptions options_;
   Random random_;
   Snapshot snapshot_;
   IdVector<NodeId, char> used_;  ///< 1 where a worker sits
   IdVector<RackId, int> free_;
+  IdVector<RackId, int> degrees_;
+  int racks_over_ = 0;
   int free_total_ = 0;
   int spare_ = 0;  ///< nodes that stay free because of `fill`
   int64_t arrivals_ = 0;
 };
-
-/// Racks over their bound.
-std::vector<RackId> racks_over(const Snapshot& snapshot);
 
 /// A cluster that nobody repaired until `over` racks were over their bound, or until so many
 /// arrivals that waiting longer is hopeless (then fewer are over).
