@@ -3,3 +3,9 @@ add_library(monkeytree_churn STATIC ${CMAKE_CURRENT_LIST_DIR}/churn.cc
                                     ${CMAKE_CURRENT_LIST_DIR}/snapshots.cc)
 target_link_libraries(monkeytree_churn PUBLIC monkeytree_cluster fmt::fmt)
 target_include_directories(monkeytree_churn PUBLIC ${PROJECT_SOURCE_DIR})
+
+# The program appears once there is a planner to measure.
+if(TARGET monkeytree_planning)
+  monkeytree_bench(planning_bench SOURCES ${CMAKE_CURRENT_LIST_DIR}/planning_bench.cc
+                   USES monkeytree_churn monkeytree_planning)
+endif()
