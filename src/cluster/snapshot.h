@@ -32,6 +32,7 @@ struct Rack {
 
   /// λ: the number of usable uplinks.
   int bound() const { return static_cast<int>(spines.size()); }
+  friend bool operator==(const Rack&, const Rack&) = default;
 };
 
 enum class NodeState : uint8_t { kUp, kDrain, kDown, kReserved };
@@ -44,6 +45,7 @@ struct Node {
   ClassId node_class{0};
   int slots = 1;
   int gpus = 0;  ///< 0 where unknown
+  friend bool operator==(const Node&, const Node&) = default;
 };
 
 /// A replica group: the workers whose ring (or `rings` parallel rings) carries gradients.
@@ -55,6 +57,7 @@ struct Group {
   std::vector<int> pinned;      ///< indices of workers that must not move, ascending, no repeats
 
   bool is_pinned(int worker) const;
+  friend bool operator==(const Group&, const Group&) = default;
 };
 
 struct Job {
@@ -66,6 +69,7 @@ struct Job {
   std::optional<double> start_s, end_s;
   GroupId first_group;  ///< groups of a job are consecutive
   int group_count = 0;
+  friend bool operator==(const Job&, const Job&) = default;
 };
 
 struct Snapshot {
@@ -89,7 +93,16 @@ struct Snapshot {
   }
   /// Replaces the uplinks of every rack (`--uplinks N`): spines 0 … n−1, none failed.
   void set_uplinks(int n);
+
+  friend bool operator==(const Snapshot&, const Snapshot&) = default;
 };
+
+/// The most uplinks a rack may have.
+inline constexpr int kMaxUplinks = 65536;
+
+/// What stands in the place of a node while a worker's state is held in a third machine; no node
+/// may have this name.
+inline constexpr std::string_view kStagingName = "@staging";
 
 std::string_view name_of(NodeState state);  ///< "up", "drain", "down", "reserved"
 
