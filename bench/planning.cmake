@@ -9,3 +9,10 @@ if(TARGET monkeytree_planning)
   monkeytree_bench(planning_bench SOURCES ${CMAKE_CURRENT_LIST_DIR}/planning_bench.cc
                    USES monkeytree_churn monkeytree_planning)
 endif()
+
+if(TARGET monkeytree AND EXISTS ${PROJECT_SOURCE_DIR}/src/cluster/snapshot_write.cc)
+  monkeytree_bench(analyze_bench SOURCES ${CMAKE_CURRENT_LIST_DIR}/analyze_bench.cc
+                   USES monkeytree_churn)
+  target_compile_definitions(analyze_bench PRIVATE
+                             MONKEYTREE_PROGRAM="${CMAKE_BINARY_DIR}/monkeytree")
+endif()
