@@ -194,6 +194,22 @@ EdgeId Coloring::keep(RackId from, RackId to, int color) {
   return EdgeId(edge);
 }
 
+void Coloring::restore(EdgeId edge) {
+  if (edges_[index(edge.value)].color >= 0) take(edge.value);
+  place(edge);
+}
+
+void Coloring::reserve_rows(RackId rack, int sent, int received) {
+  for (const bool out : {true, false}) {
+    const int32_t first = first_row(rack, out);
+    const int32_t capacity = capacity_[index(first)];
+    if (capacity == 0) continue;
+    int32_t room = 0;
+    for (int32_t row = first; row >= 0; row = next_row_[index(row)]) room += capacity;
+    for (; room < (out ? sent : received); room += capacity) add_row(first);
+  }
+}
+
 void Coloring::remove(EdgeId id) {
   const int32_t edge = id.value;
   Edge& e = edges_[index(edge)];

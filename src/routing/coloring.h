@@ -63,6 +63,12 @@ class Coloring {
   /// Colours an unplaced edge. False where no chain was found.
   bool place(EdgeId edge, Effort effort = Effort::kShortest);
 
+  /// Looks for a cheaper place for an edge that was recoloured; never raises recolored().
+  void restore(EdgeId edge);
+
+  /// Splits a rack for that many flows before they come, so that keep() finds room for each.
+  void reserve_rows(RackId rack, int sent, int received);
+
   /// O(1), unless a rack that had more flows than colours needs one row less now.
   void remove(EdgeId edge);
 
