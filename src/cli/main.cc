@@ -1,0 +1,66 @@
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "cli/analyze.h"
+#include "cli/common.h"
+
+namespace monkeytree {
+namespace {
+
+constexpr const char* kDescription =
+    "Finds the racks whose uplinks the jobs of a cluster fight over, the fewest moves of\n"
+    "workers that end it, and a private uplink for each flow.";
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  monkeytree analyze cluster.json         which racks are over their bound\n"
+    "  monkeytree plan cluster.json            the fewest moves that mend them\n"
+    "  monkeytree plan cluster.json --json     the same for programs\n"
+    "  monkeytree COMMAND --help               what a command takes, by example\n"
+    "\n"
+    "Exit codes: 0 done, 1 failed, 2 bad usage or bad input, 3 infeasible or refuted,\n"
+    "4 a limit was hit.";
+
+/// Help and version are results; anything else that stops the parse is bad usage.
+int end_of_parsing(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app.exit(error);
+  std::string command = "monkeytree";
+  for (const CLI::App* sub : app.get_subcommands()) command += " " + sub->get_name();
+  print_error(error.what());
+  print_error("see " + command + " --help");
+  return kExitBadInput;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app(kDescription, "monkeytree");
+  app.footer(kExamples);
+  app.set_version_flag("--version", "monkeytree " MONKEYTREE_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(28);
+  int exit_code = kExitDone;
+  add_analyze(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return end_of_parsing(app, error);
+  }
+  return exit_code;
+}
+
+}  // namespace
+}  // namespace monkeytree
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // writing then reports a reader that has gone away
+  try {
+    return monkeytree::run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    monkeytree::print_error("not enough memory");
+  } catch (const std::exception& error) {
+    monkeytree::print_error(error.what());
+  }
+  return monkeytree::kExitFailed;
+}
