@@ -100,10 +100,6 @@ struct Snapshot {
 /// The most uplinks a rack may have.
 inline constexpr int kMaxUplinks = 65536;
 
-/// What stands in the place of a node while a worker's state is held in a third machine; no node
-/// may have this name.
-inline constexpr std::string_view kStagingName = "@staging";
-
 std::string_view name_of(NodeState state);  ///< "up", "drain", "down", "reserved"
 
 }  // namespace monkeytree

@@ -15,6 +15,7 @@ namespace monkeytree {
 namespace {
 
 constexpr std::string_view kSchema = "monkeytree/snapshot/v1";
+constexpr std::string_view kReservedName = "@staging";  ///< stands for staging in plans
 constexpr int kMaxSlots = 1000000;
 constexpr int kMaxRings = 1000000;
 constexpr int kMaxGpus = 1000000;
@@ -200,7 +201,7 @@ class SnapshotReader {
     for (const JsonValue& item : *list) {
       const std::optional<std::string_view> name = item.nonempty_string();
       if (!name) continue;
-      if (*name == kStagingName) {
+      if (*name == kReservedName) {
         item.error("a node cannot have this name, which stands for staging in plans");
         continue;
       }
