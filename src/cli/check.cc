@@ -55,7 +55,8 @@ void add_check(CLI::App& app, int& exit_code) {
                   "Everything is verified but that no shorter plan exists.");
   const auto arguments = std::make_shared<CheckArguments>();
   add_snapshot_argument(command, arguments->snapshot);
-  command.add_option("PLAN", arguments->plan, "plan file (monkeytree/plan/v1), - for standard input")
+  command
+      .add_option("PLAN", arguments->plan, "plan file (monkeytree/plan/v1), - for standard input")
       ->required();
   add_uplinks_option(command, arguments->uplinks);
   command.callback([arguments, &exit_code] { exit_code = run_check(*arguments); });

@@ -33,6 +33,7 @@ struct Plan {
   PlanStatus status = PlanStatus::kUnknown;
   int moves = 0;                   ///< a staged move counts once
   std::optional<int> lower_bound;  ///< on the moves; none for infeasible and unknown
+  bool best_effort = false;        ///< as asked for: the bounds need not be met
   int excess_before = 0;
   int excess_after = 0;
   std::optional<int> excess_lower_bound;  ///< with best effort, where the least excess is unproved
