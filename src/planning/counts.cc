@@ -1,0 +1,306 @@
+#include "planning/counts.h"
+
+#include <algorithm>
+
+namespace monkeytree {
+namespace {
+
+template <class T>
+void insert_sorted(std::vector<T>& items, const T& item) {
+  items.insert(std::lower_bound(items.begin(), items.end(), item), item);
+}
+
+template <class T>
+void erase_sorted(std::vector<T>& items, const T& item) {
+  const auto at = std::lower_bound(items.begin(), items.end(), item);
+  if (at != items.end() && *at == item) items.erase(at);
+}
+
+bool before(const Counts::Entry& entry, RackId rack, ClassId c) {
+  return entry.rack != rack ? entry.rack < rack : entry.node_class < c;
+}
+
+}  // namespace
+
+Counts::Counts(const Snapshot& snapshot) { rebuild(snapshot); }
+
+void Counts::rebuild(const Snapshot& snapshot) {
+  class_count_ = std::max<size_t>(1, snapshot.classes.size());
+  max_weight_ = 1;
+  racks_.assign(snapshot.racks.size(), {});
+  groups_.assign(snapshot.groups.size(), {});
+  free_.assign(racks_.size() * class_count_, 0);
+  capacity_ = free_;
+  fixed_slots_.assign(snapshot.nodes.size(), 0);
+  sizes_.assign(class_count_, {});
+  unit_.assign(class_count_, 1);
+  over_.clear();
+  kinds_.clear();
+  excess_ = 0;
+  for (RackId r : racks_.keys()) {
+    racks_[r].bound = snapshot.racks[r].bound();
+    racks_[r].island = snapshot.racks[r].island;
+  }
+  for (GroupId g : snapshot.groups.keys()) {
+    const Group& group = snapshot.groups[g];
+    if (group.workers.empty()) continue;
+    max_weight_ = std::max(max_weight_, group.rings);
+    note_slots(snapshot, g, +1);
+    for (size_t i = 0; i < group.workers.size(); ++i) {
+      if (snapshot.immovable(g, static_cast<int>(i))) fixed_slots_[group.workers[i]] += group.slots;
+    }
+  }
+  for (ClassId c : sizes_.keys()) {
+    unit_[c] = sizes_[c].empty() ? 1 : sizes_[c].size() == 1 ? sizes_[c].begin()->first : 0;
+  }
+  for (NodeId n : snapshot.nodes.keys()) {
+    const Node& node = snapshot.nodes[n];
+    const int capacity = node_capacity(snapshot, n);
+    capacity_[slot(node.rack, node.node_class)] += capacity;
+    free_[slot(node.rack, node.node_class)] += capacity;
+  }
+  for (GroupId g : snapshot.groups.keys()) {
+    const Group& group = snapshot.groups[g];
+    GroupCounts& counts = groups_[g];
+    if (group.workers.empty()) continue;
+    counts.weight = group.rings;
+    counts.slots = group.slots;
+    counts.size = static_cast<int>(group.workers.size());
+    counts.job = group.job;
+    counts.state_bytes = snapshot.jobs[group.job].state_bytes;
+    for (int i = 0; i < counts.size; ++i) count_worker(snapshot, g, i, +1);
+    count_degree(g, +1);
+  }
+  for (RackId r : racks_.keys()) enter_kind(r);
+}
+
+/// Units that movable workers can use on a node.
+int Counts::node_capacity(const Snapshot& snapshot, NodeId id) const {
+  const Node& node = snapshot.nodes[id];
+  if (node.state != NodeState::kUp) return 0;
+  const int left = std::max(0, node.slots - fixed_slots_[id]);
+  const int unit = unit_[node.node_class];
+  return unit > 0 ? left / unit : left;
+}
+
+/// Counts the slot sizes of a group's movable workers; true where the unit of a class changes.
+bool Counts::note_slots(const Snapshot& snapshot, GroupId g, int sign) {
+  const Group& group = snapshot.groups[g];
+  bool changed = false;
+  for (size_t i = 0; i < group.workers.size(); ++i) {
+    if (snapshot.immovable(g, static_cast<int>(i))) continue;
+    const ClassId c = snapshot.nodes[group.workers[i]].node_class;
+    int& count = sizes_[c][group.slots];
+    count += sign;
+    if (count == 0) sizes_[c].erase(group.slots);
+    if (!sizes_[c].empty()) {
+      const int unit = sizes_[c].size() == 1 ? sizes_[c].begin()->first : 0;
+      changed |= unit != unit_[c];
+    }
+  }
+  return changed;
+}
+
+/// The entry, made where there was none.
+Counts::Entry& Counts::entry_of(GroupId g, RackId rack, ClassId c) {
+  std::vector<Entry>& entries = groups_[g].entries;
+  const auto at = std::lower_bound(entries.begin(), entries.end(), 0,
+                                   [&](const Entry& e, int) { return before(e, rack, c); });
+  if (at != entries.end() && at->rack == rack && at->node_class == c) return *at;
+  Entry entry;
+  entry.rack = rack;
+  entry.node_class = c;
+  std::vector<GroupId>& here = racks_[rack].groups;
+  if (!std::binary_search(here.begin(), here.end(), g)) insert_sorted(here, g);
+  return *entries.insert(at, entry);
+}
+
+void Counts::drop_if_empty(GroupId g, RackId rack, ClassId c) {
+  const int at = find(g, rack, c);
+  std::vector<Entry>& entries = groups_[g].entries;
+  if (at < 0 || entries[static_cast<size_t>(at)].total() > 0) return;
+  entries.erase(entries.begin() + at);
+  if (find(g, rack) < 0) erase_sorted(racks_[rack].groups, g);
+}
+
+/// Puts one worker into its entry and its rack, or takes it out.
+void Counts::count_worker(const Snapshot& snapshot, GroupId g, int worker, int sign) {
+  const NodeId n = snapshot.groups[g].workers[static_cast<size_t>(worker)];
+  const Node& node = snapshot.nodes[n];
+  Entry& entry = entry_of(g, node.rack, node.node_class);
+  if (snapshot.immovable(g, worker)) {
+    entry.fixed += sign;
+  } else if (node.state == NodeState::kUp) {
+    entry.up += sign;
+    free(node.rack, node.node_class) -= sign * need(g, node.node_class);
+  } else {
+    entry.stay += sign;
+  }
+  drop_if_empty(g, node.rack, node.node_class);
+}
+
+void Counts::shift(std::span<const CountChange> changes) {
+  std::vector<RackId> racks;
+  std::vector<GroupId> groups;
+  for (const CountChange& change : changes) {
+    groups.push_back(change.group);
+    racks.push_back(change.rack);
+    for (const Entry& entry : groups_[change.group].entries) racks.push_back(entry.rack);
+  }
+  std::sort(racks.begin(), racks.end());
+  racks.erase(std::unique(racks.begin(), racks.end()), racks.end());
+  std::sort(groups.begin(), groups.end());
+  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  for (RackId r : racks) leave_kind(r);
+  for (GroupId g : groups) count_degree(g, -1);
+  for (const CountChange& change : changes) {
+    Entry& entry = entry_of(change.group, change.rack, change.node_class);
+    const int up = change.delta > 0 ? change.delta : -std::min(-change.delta, entry.up);
+    entry.up += up;
+    entry.stay += change.delta - up;
+    free(change.rack, change.node_class) -= up * need(change.group, change.node_class);
+  }
+  for (const CountChange& change : changes) {
+    drop_if_empty(change.group, change.rack, change.node_class);
+  }
+  for (GroupId g : groups) count_degree(g, +1);
+  for (RackId r : racks) enter_kind(r);
+}
+
+void Counts::count_degree(GroupId g, int sign) {
+  const GroupCounts& group = groups_[g];
+  if (group.entries.empty() || group.entries.front().rack == group.entries.back().rack) return;
+  RackId last;
+  for (const Entry& entry : group.entries) {
+    if (entry.rack != last) add_degree(entry.rack, sign * group.weight);
+    last = entry.rack;
+  }
+}
+
+void Counts::add_group(const Snapshot& snapshot, GroupId g) {
+  const Group& group = snapshot.groups[g];
+  if (groups_.size() < snapshot.groups.size()) groups_.resize(snapshot.groups.size());
+  if (group.workers.empty()) return;
+  bool again = note_slots(snapshot, g, +1) || group.rings > max_weight_;
+  for (int i = 0; i < static_cast<int>(group.workers.size()); ++i) {
+    // An immovable worker takes part of a node away: rare, and what it takes depends on the unit.
+    again |= snapshot.immovable(g, i);
+  }
+  if (again) {
+    rebuild(snapshot);
+    return;
+  }
+  GroupCounts& counts = groups_[g];
+  counts.weight = group.rings;
+  counts.slots = group.slots;
+  counts.size = static_cast<int>(group.workers.size());
+  counts.job = group.job;
+  counts.state_bytes = snapshot.jobs[group.job].state_bytes;
+  std::vector<RackId> racks;
+  for (NodeId n : group.workers) racks.push_back(snapshot.nodes[n].rack);
+  std::sort(racks.begin(), racks.end());
+  racks.erase(std::unique(racks.begin(), racks.end()), racks.end());
+  for (RackId r : racks) leave_kind(r);
+  for (int i = 0; i < counts.size; ++i) count_worker(snapshot, g, i, +1);
+  count_degree(g, +1);
+  for (RackId r : racks) enter_kind(r);
+}
+
+void Counts::remove_group(const Snapshot& snapshot, GroupId g) {
+  GroupCounts& counts = groups_[g];
+  if (counts.size == 0) return;
+  bool immovable = false;
+  for (int i = 0; i < counts.size; ++i) immovable |= snapshot.immovable(g, i);
+  std::vector<RackId> racks;
+  for (const Entry& entry : counts.entries) {
+    if (racks.empty() || racks.back() != entry.rack) racks.push_back(entry.rack);
+  }
+  for (RackId r : racks) leave_kind(r);
+  count_degree(g, -1);
+  for (int i = 0; i < counts.size; ++i) count_worker(snapshot, g, i, -1);
+  counts = {};
+  for (RackId r : racks) enter_kind(r);
+  const bool again = note_slots(snapshot, g, -1) || immovable;
+  if (again) {
+    Snapshot without = snapshot;
+    without.groups[g].workers.clear();
+    without.groups[g].pinned.clear();
+    rebuild(without);
+  }
+}
+
+void Counts::set_bound(RackId r, int bound) {
+  leave_kind(r);
+  RackCounts& rack = racks_[r];
+  const int degree = rack.degree;
+  add_degree(r, -degree);  // a rack of degree 0 is over a negative bound only, and there is none
+  rack.bound = bound;
+  add_degree(r, degree);
+  enter_kind(r);
+}
+
+int Counts::find(GroupId g, RackId rack) const {
+  const std::vector<Entry>& entries = groups_[g].entries;
+  const auto at = std::lower_bound(entries.begin(), entries.end(), rack,
+                                   [](const Entry& e, RackId r) { return e.rack < r; });
+  return at != entries.end() && at->rack == rack ? static_cast<int>(at - entries.begin()) : -1;
+}
+
+int Counts::find(GroupId g, RackId rack, ClassId c) const {
+  const std::vector<Entry>& entries = groups_[g].entries;
+  for (int i = find(g, rack); i >= 0 && i < static_cast<int>(entries.size()); ++i) {
+    const Entry& entry = entries[static_cast<size_t>(i)];
+    if (entry.rack != rack) break;
+    if (entry.node_class == c) return i;
+  }
+  return -1;
+}
+
+int Counts::total(GroupId g, RackId rack) const {
+  const std::vector<Entry>& entries = groups_[g].entries;
+  int sum = 0;
+  for (int i = find(g, rack); i >= 0 && i < static_cast<int>(entries.size()); ++i) {
+    const Entry& entry = entries[static_cast<size_t>(i)];
+    if (entry.rack != rack) break;
+    sum += entry.total();
+  }
+  return sum;
+}
+
+void Counts::add_degree(RackId r, int delta) {
+  RackCounts& rack = racks_[r];
+  const int was = std::max(0, rack.degree - rack.bound);
+  rack.degree += delta;
+  const int is = std::max(0, rack.degree - rack.bound);
+  excess_ += is - was;
+  if (was == 0 && is > 0) insert_sorted(over_, r);
+  if (was > 0 && is == 0) erase_sorted(over_, r);
+}
+
+Counts::Kind Counts::kind_of(RackId r) const {
+  Kind kind;
+  kind.island = racks_[r].island;
+  int room = 0;
+  for (size_t c = 0; c < class_count_; ++c) {
+    kind.free.push_back(free_[slot(r, ClassId(c))]);
+    room += std::max(0, kind.free.back());
+  }
+  kind.slack = std::min(racks_[r].bound - racks_[r].degree, room * max_weight_);
+  return kind;
+}
+
+void Counts::leave_kind(RackId r) {
+  const auto at = kinds_.find(kind_of(r));
+  if (at == kinds_.end()) return;
+  erase_sorted(at->second, r);
+  if (at->second.empty()) kinds_.erase(at);
+}
+
+void Counts::enter_kind(RackId r) {
+  const Kind kind = kind_of(r);
+  if (std::any_of(kind.free.begin(), kind.free.end(), [](int n) { return n > 0; })) {
+    insert_sorted(kinds_[kind], r);
+  }
+}
+
+}  // namespace monkeytree

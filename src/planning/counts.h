@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "cluster/snapshot.h"
+#include "planning/order.h"
+
+namespace monkeytree {
+
+/// The placement as the planner sees it: how many workers of each group stand in each rack, which
+/// degree that gives a rack, and how much room is left. Nodes inside racks do not appear: capacity
+/// is counted per rack and node class (docs/formats.md, "Snapshot"), in workers where all movable
+/// groups of a class take equal slots and in slots otherwise.
+///
+/// Kept up to date by O(workers) per added or removed group and O(1) per node, so that a live
+/// controller pays for the change and not for the cluster.
+class Counts {
+ public:
+  /// Workers of one group on nodes of one class in one rack.
+  struct Entry {
+    RackId rack;
+    ClassId node_class;
+    int up = 0;     ///< movable, on nodes that may be refilled
+    int stay = 0;   ///< movable, on nodes that are never a destination: leaving frees nothing
+    int fixed = 0;  ///< immovable
+    // Marks of a running search; zero between searches.
+    int taken = 0;      ///< workers taken out; such an entry receives none
+    uint8_t marks = 0;  ///< see search.h; those of (group, rack) stand on its first entry
+
+    int movable() const { return up + stay; }
+    int total() const { return up + stay + fixed; }
+  };
+
+  struct GroupCounts {
+    int weight = 1;  ///< parallel rings
+    int slots = 1;   ///< per worker
+    int size = 0;    ///< workers, immovable ones included; 0 after removal
+    JobId job;
+    int64_t state_bytes = 0;     ///< of one worker
+    std::vector<Entry> entries;  ///< by (rack, class)
+  };
+
+  struct RackCounts {
+    int bound = 0;
+    int degree = 0;
+    IslandId island;
+    std::vector<GroupId> groups;  ///< with a worker here, ascending
+    int touched = 0;              ///< mark of a running search; zero between searches
+  };
+
+  /// Racks alike in all that matters to a worker that comes from outside: island, room and slack.
+  struct Kind {
+    IslandId island;
+    int slack = 0;          ///< bound − degree, at most what the room could ever use
+    std::vector<int> free;  ///< by class
+    friend auto operator<=>(const Kind&, const Kind&) = default;
+  };
+  using Kinds = std::map<Kind, std::vector<RackId>>;  ///< only racks with room; ascending
+
+  explicit Counts(const Snapshot& snapshot);
+
+  // -- Changes. The snapshot passed is the one the counts describe: after an addition, before a
+  // -- removal. Node states: set the state in between remove_node and add_node.
+  void add_group(const Snapshot& snapshot, GroupId group);
+  void remove_group(const Snapshot& snapshot, GroupId group);
+  void set_bound(RackId rack, int bound);
+  /// Moves workers as the changes say, up nodes first on both sides. O(changes).
+  void shift(std::span<const CountChange> changes);
+
+  // -- Reading.
+  size_t rack_count() const { return racks_.size(); }
+  size_t class_count() const { return class_count_; }
+  const RackCounts& rack(RackId id) const { return racks_[id]; }
+  RackCounts& rack(RackId id) { return racks_[id]; }
+  const GroupCounts& group(GroupId id) const { return groups_[id]; }
+  GroupCounts& group(GroupId id) { return groups_[id]; }
+  size_t group_count() const { return groups_.size(); }
+  int free(RackId rack, ClassId c) const { return free_[slot(rack, c)]; }
+  int& free(RackId rack, ClassId c) { return free_[slot(rack, c)]; }
+  int capacity(RackId rack, ClassId c) const { return capacity_[slot(rack, c)]; }
+  /// Units of capacity that a worker of the group takes on nodes of the class.
+  int need(GroupId group, ClassId c) const { return unit_[c] > 0 ? 1 : groups_[group].slots; }
+  /// The groups of this class take different numbers of slots: counts alone do not promise a
+  /// packing.
+  bool mixed(ClassId c) const { return unit_[c] == 0; }
+  const Kinds& kinds() const { return kinds_; }
+  /// Racks whose degree is above their bound, ascending.
+  const std::vector<RackId>& over() const { return over_; }
+  int excess() const { return excess_; }
+
+  /// Workers of the group in the rack, all classes.
+  int total(GroupId group, RackId rack) const;
+  /// Index of the first entry of the group in the rack, or -1.
+  int find(GroupId group, RackId rack) const;
+  int find(GroupId group, RackId rack, ClassId c) const;
+
+  /// Adds to a degree and keeps over() and excess() true; kinds are left alone, so a caller that
+  /// leaves the degree changed between searches calls rekind().
+  void add_degree(RackId rack, int delta);
+
+ private:
+  size_t slot(RackId rack, ClassId c) const {
+    return static_cast<size_t>(rack.value) * class_count_ + static_cast<size_t>(c.value);
+  }
+  int node_capacity(const Snapshot& snapshot, NodeId node) const;
+  void rebuild(const Snapshot& snapshot);
+  void count_worker(const Snapshot& snapshot, GroupId group, int worker, int sign);
+  void count_degree(GroupId group, int sign);
+  Entry& entry_of(GroupId group, RackId rack, ClassId c);
+  void drop_if_empty(GroupId group, RackId rack, ClassId c);
+  bool note_slots(const Snapshot& snapshot, GroupId group, int sign);
+  Kind kind_of(RackId rack) const;
+  void leave_kind(RackId rack);
+  void enter_kind(RackId rack);
+
+  size_t class_count_ = 1;
+  int max_weight_ = 1;
+  IdVector<RackId, RackCounts> racks_;
+  IdVector<GroupId, GroupCounts> groups_;
+  std::vector<int> free_, capacity_;             // by rack and class
+  IdVector<NodeId, int> fixed_slots_;            // held by immovable workers
+  IdVector<ClassId, std::map<int, int>> sizes_;  // slots of movable workers → how many
+  IdVector<ClassId, int> unit_;                  // slots of a worker; 0 where they differ
+  std::vector<RackId> over_;
+  int excess_ = 0;
+  Kinds kinds_;
+};
+
+}  // namespace monkeytree

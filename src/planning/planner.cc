@@ -1,0 +1,142 @@
+#include "planning/planner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "planning/order.h"
+#include "planning/solver.h"
+
+namespace monkeytree {
+namespace {
+
+/// Degrees once the changes have happened, from those before. O(entries of the changed groups).
+void update_degrees(const Counts& counts, std::span<const CountChange> changes,
+                    IdVector<RackId, int>& degrees) {
+  for (size_t i = 0; i < changes.size();) {
+    const GroupId g = changes[i].group;
+    const Counts::GroupCounts& group = counts.group(g);
+    std::vector<std::pair<RackId, int>> after;  // workers of the group by rack
+    const auto add = [&](RackId rack, int count) {
+      const auto at = std::find_if(after.begin(), after.end(),
+                                   [&](const auto& entry) { return entry.first == rack; });
+      if (at == after.end()) {
+        after.emplace_back(rack, count);
+      } else {
+        at->second += count;
+      }
+    };
+    for (const Counts::Entry& entry : group.entries) add(entry.rack, entry.total());
+    for (const auto& [rack, count] : after) {
+      if (count < group.size) degrees[rack] -= group.weight;
+    }
+    for (; i < changes.size() && changes[i].group == g; ++i) add(changes[i].rack, changes[i].delta);
+    for (const auto& [rack, count] : after) {
+      if (count > 0 && count < group.size) degrees[rack] += group.weight;
+    }
+  }
+}
+
+}  // namespace
+
+Planner::Planner(Snapshot snapshot)
+    : snapshot_(std::move(snapshot)), counts_(snapshot_), occupancy_(snapshot_) {}
+
+JobId Planner::add_job(Job job, std::vector<Group> groups) {
+  const JobId id(snapshot_.jobs.size());
+  job.first_group = GroupId(snapshot_.groups.size());
+  job.group_count = static_cast<int>(groups.size());
+  snapshot_.jobs.push_back(std::move(job));
+  for (Group& group : groups) {
+    group.job = id;
+    const GroupId g = snapshot_.groups.push_back(std::move(group));
+    const Group& added = snapshot_.groups[g];
+    for (int i = 0; i < static_cast<int>(added.workers.size()); ++i) {
+      occupancy_.add(added.workers[static_cast<size_t>(i)], {g, i}, added.slots);
+    }
+    counts_.add_group(snapshot_, g);
+  }
+  return id;
+}
+
+void Planner::remove_job(JobId id) {
+  const Job& job = snapshot_.jobs[id];
+  for (int k = 0; k < job.group_count; ++k) {
+    const GroupId g(job.first_group.value + k);
+    counts_.remove_group(snapshot_, g);
+    Group& group = snapshot_.groups[g];
+    for (int i = 0; i < static_cast<int>(group.workers.size()); ++i) {
+      occupancy_.remove(group.workers[static_cast<size_t>(i)], {g, i}, group.slots);
+    }
+    group.workers.clear();
+    group.pinned.clear();
+  }
+}
+
+void Planner::apply(std::span<const Round> rounds) {
+  std::vector<GroupId> groups;
+  for (const Round& round : rounds) {
+    for (const Move& move : round) groups.push_back(move.group);
+  }
+  std::sort(groups.begin(), groups.end());
+  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  for (GroupId g : groups) counts_.remove_group(snapshot_, g);
+  for (const Round& round : rounds) {
+    for (const Move& move : round) {
+      if (move.to == kStaging) continue;
+      Group& group = snapshot_.groups[move.group];
+      NodeId& node = group.workers[static_cast<size_t>(move.worker)];
+      occupancy_.move(node, move.to, {move.group, move.worker}, group.slots);
+      node = move.to;
+    }
+  }
+  for (GroupId g : groups) counts_.add_group(snapshot_, g);
+}
+
+void Planner::set_node_state(NodeId node, NodeState state) {
+  if (snapshot_.nodes[node].state == state) return;
+  snapshot_.nodes[node].state = state;
+  counts_ = Counts(snapshot_);
+}
+
+void Planner::set_spines(RackId rack, std::vector<int> spines) {
+  snapshot_.racks[rack].spines = std::move(spines);
+  counts_.set_bound(rack, snapshot_.racks[rack].bound());
+}
+
+Plan Planner::plan(const PlanOptions& options) {
+  Plan plan;
+  plan.excess_before = counts_.excess();
+  for (RackId r : snapshot_.racks.keys()) {
+    plan.bounds.push_back(counts_.rack(r).bound);
+    plan.before.push_back(counts_.rack(r).degree);
+  }
+  std::vector<Round> rounds;
+  const auto accept = [&](std::span<const CountChange> changes) {
+    return order_moves(snapshot_, changes, occupancy_).has_value();
+  };
+  const Solution solution = solve(counts_, options, accept);
+  plan.status = solution.status;
+  plan.after = plan.before;
+  plan.conflict = solution.conflict;
+  const bool nothing =
+      plan.status == PlanStatus::kInfeasible || plan.status == PlanStatus::kUnknown;
+  if (!nothing) {
+    plan.lower_bound = solution.lower_bound;
+    plan.moves = solution.moves();
+    update_degrees(counts_, solution.changes, plan.after);
+    plan.rounds = order_moves(snapshot_, solution.changes, occupancy_).value_or(rounds);
+  }
+  plan.excess_after = plan.excess_before;
+  if (!nothing) {
+    plan.excess_after = 0;
+    for (RackId r : plan.after.keys()) {
+      plan.excess_after += std::max(0, plan.after[r] - plan.bounds[r]);
+    }
+  }
+  if (options.best_effort && plan.status == PlanStatus::kFeasible) {
+    plan.excess_lower_bound = solution.excess_lower_bound;
+  }
+  return plan;
+}
+
+}  // namespace monkeytree

@@ -1,0 +1,297 @@
+#include "planning/prover.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+namespace monkeytree {
+
+Prover::Prover(const Counts& counts) : counts_(counts) {
+  for (size_t r = 0; r < counts.rack_count(); ++r) {
+    order_.push_back(RackId(r));
+    bound_.push_back(counts.rack(RackId(r)).bound);
+  }
+}
+
+void Prover::set_limit(int64_t work, std::function<bool()> stop) {
+  limit_ = work;
+  stop_ = std::move(stop);
+}
+
+/// Could all of the group stand in the rack, if nothing movable stood in its way?
+bool Prover::fits_whole(GroupId g, RackId rack) const {
+  std::vector<int> units(counts_.class_count(), 0);
+  for (const Counts::Entry& entry : counts_.group(g).entries) {
+    if (entry.rack != rack) {
+      if (entry.fixed > 0) return false;
+      if (counts_.rack(entry.rack).island != counts_.rack(rack).island) return false;
+    }
+    const int count = entry.rack == rack ? entry.up : entry.movable();
+    units[static_cast<size_t>(entry.node_class.value)] += count * counts_.need(g, entry.node_class);
+  }
+  for (size_t c = 0; c < units.size(); ++c) {
+    if (units[c] > counts_.capacity(rack, ClassId(c))) return false;
+  }
+  return true;
+}
+
+/// Degree that groups with immovable workers here cause whatever else happens.
+int Prover::forced_degree(RackId rack) const {
+  int degree = 0;
+  for (GroupId g : counts_.rack(rack).groups) {
+    int fixed = 0;
+    for (const Counts::Entry& entry : counts_.group(g).entries) {
+      if (entry.rack == rack) fixed += entry.fixed;
+    }
+    if (fixed > 0 && !fits_whole(g, rack)) degree += counts_.group(g).weight;
+  }
+  return degree;
+}
+
+/// Racks that a group which fits whole in no rack must span at least; 0 for any other group.
+int Prover::fewest_racks(GroupId g) const {
+  const Counts::GroupCounts& group = counts_.group(g);
+  std::vector<int> places;  // workers each rack could hold at most
+  for (RackId rack : order_) {
+    int most = 0;
+    bool fixed = false;
+    for (const Counts::Entry& entry : group.entries) {
+      if (entry.rack == rack) {
+        most += entry.stay + entry.fixed;
+        fixed |= entry.fixed > 0;
+      }
+    }
+    for (size_t c = 0; c < counts_.class_count(); ++c) {
+      most += counts_.capacity(rack, ClassId(c)) / counts_.need(g, ClassId(c));
+    }
+    if (most >= group.size && fits_whole(g, rack)) return 0;
+    places.push_back(most);
+  }
+  std::sort(places.rbegin(), places.rend());
+  int left = group.size;
+  int racks = 0;
+  for (int most : places) {
+    if (left <= 0) break;
+    left -= most;
+    ++racks;
+  }
+  return std::max(2, racks);
+}
+
+int Prover::excess_bound() const {
+  int local = 0;
+  int64_t room = 0;
+  for (RackId rack : order_) {
+    local += std::max(0, forced_degree(rack) - bound_[static_cast<size_t>(rack.value)]);
+    room += bound_[static_cast<size_t>(rack.value)];
+  }
+  // Sizes alone decide which groups are worth a look: most fit in the widest rack.
+  int widest = 0;
+  for (RackId rack : order_) {
+    int sum = 0;
+    for (size_t c = 0; c < counts_.class_count(); ++c) sum += counts_.capacity(rack, ClassId(c));
+    widest = std::max(widest, sum);
+  }
+  int64_t degrees = 0;
+  for (size_t g = 0; g < counts_.group_count(); ++g) {
+    const Counts::GroupCounts& group = counts_.group(GroupId(g));
+    if (group.size == 0) continue;
+    bool large = group.size * (counts_.mixed(ClassId(0)) ? group.slots : 1) > widest;
+    for (const Counts::Entry& entry : group.entries) large |= entry.fixed > 0;
+    if (large) degrees += static_cast<int64_t>(group.weight) * fewest_racks(GroupId(g));
+  }
+  return std::max(local, static_cast<int>(std::max<int64_t>(0, degrees - room)));
+}
+
+std::optional<bool> Prover::feasible(int allowed_excess) {
+  if (excess_bound() > allowed_excess) return false;
+  const std::optional<bool> answer = exhaust(allowed_excess);
+  return answer;
+}
+
+std::optional<bool> Prover::exhaust(int allowed_excess) {
+  parts_.clear();
+  left_.clear();
+  stay_.assign(order_.size(), {});
+  free_.assign(order_.size(), {});
+  failed_.clear();
+  limited_ = false;
+  std::stable_sort(order_.begin(), order_.end(), [&](RackId a, RackId b) {
+    return counts_.rack(a).island < counts_.rack(b).island;
+  });
+  using Shape = std::tuple<int, int, int, int, int>;
+  std::vector<std::pair<Shape, int>> shapes;
+  bool mixed = false;
+  for (size_t c = 0; c < counts_.class_count(); ++c) mixed |= counts_.mixed(ClassId(c));
+  for (size_t i = 0; i < counts_.group_count(); ++i) {
+    const GroupId g(i);
+    const Counts::GroupCounts& group = counts_.group(g);
+    const size_t first = parts_.size();
+    bool plain = true;
+    for (const Counts::Entry& entry : group.entries) {
+      const IslandId island = counts_.rack(entry.rack).island;
+      plain &= entry.fixed == 0 && entry.stay == 0;
+      auto part = std::find_if(
+          parts_.begin() + static_cast<ptrdiff_t>(first), parts_.end(),
+          [&](const Part& p) { return p.node_class == entry.node_class && p.island == island; });
+      if (part == parts_.end()) part = parts_.insert(part, {g, entry.node_class, island, 0, -1});
+      part->count += entry.movable();
+    }
+    if (!plain || parts_.size() != first + 1) continue;
+    const Shape shape{group.weight, group.slots, group.size, parts_[first].node_class.value,
+                      parts_[first].island.value};
+    auto known =
+        std::find_if(shapes.begin(), shapes.end(), [&](const auto& s) { return s.first == shape; });
+    if (known == shapes.end()) {
+      known = shapes.insert(known, {shape, static_cast<int>(shapes.size())});
+    }
+    parts_[first].alike = known->second;
+  }
+  for (const Part& part : parts_) left_.push_back(part.count);
+  for (size_t i = 0; i < order_.size(); ++i) {
+    for (const Part& part : parts_) {
+      const int entry = counts_.find(part.group, order_[i], part.node_class);
+      stay_[i].push_back(
+          entry < 0 ? 0 : counts_.group(part.group).entries[static_cast<size_t>(entry)].stay);
+    }
+    for (size_t c = 0; c < counts_.class_count(); ++c) {
+      free_[i].push_back(counts_.capacity(order_[i], ClassId(c)));
+    }
+  }
+  room_.assign(order_.size() + 1, std::vector<int>(counts_.class_count(), 0));
+  for (size_t i = order_.size(); i-- > 0;) {
+    for (size_t c = 0; c < counts_.class_count(); ++c) {
+      const bool last_of_island = i + 1 == order_.size() || counts_.rack(order_[i]).island !=
+                                                                counts_.rack(order_[i + 1]).island;
+      room_[i][c] = (last_of_island ? 0 : room_[i + 1][c]) + free_[i][c];
+    }
+  }
+  const bool found = fill_rack(0, allowed_excess);
+  if (limited_) return std::nullopt;
+  if (found && mixed) return std::nullopt;
+  return found;
+}
+
+/// Capacity from this rack on must hold what is left of its island.
+bool Prover::enough_room(size_t rack) const {
+  const IslandId island = counts_.rack(order_[rack]).island;
+  for (size_t c = 0; c < counts_.class_count(); ++c) {
+    int need = 0;
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      if (parts_[p].node_class != ClassId(c)) continue;
+      if (parts_[p].island < island && left_[p] > 0) return false;
+      if (parts_[p].island != island) continue;
+      int stays = 0;
+      for (size_t i = rack; i < order_.size(); ++i) stays += stay_[i][p];
+      need += std::max(0, left_[p] - stays) * counts_.need(parts_[p].group, ClassId(c));
+    }
+    if (need > room_[rack][c]) return false;
+  }
+  return true;
+}
+
+std::string Prover::key(size_t rack) const {
+  std::vector<std::pair<int, int>> alike;
+  std::string out;
+  out.push_back(static_cast<char>(rack & 0xff));
+  out.push_back(static_cast<char>(rack >> 8));
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    if (parts_[p].alike >= 0) {
+      alike.emplace_back(parts_[p].alike, left_[p]);
+    } else {
+      out.push_back(static_cast<char>(left_[p] & 0xff));
+      out.push_back(static_cast<char>(left_[p] >> 8));
+    }
+  }
+  std::sort(alike.begin(), alike.end());
+  for (const auto& [kind, left] : alike) {
+    out.push_back(static_cast<char>(left & 0xff));
+    out.push_back(static_cast<char>(left >> 8));
+  }
+  return out;
+}
+
+bool Prover::fill_rack(size_t rack, int allowed) {
+  if (rack == order_.size()) {
+    return std::all_of(left_.begin(), left_.end(), [](int n) { return n == 0; });
+  }
+  if (work_ >= limit_ || (stop_ && work_ % 1024 == 0 && stop_())) limited_ = true;
+  ++work_;
+  if (limited_ || !enough_room(rack)) return false;
+  const std::string state = key(rack);
+  const auto known = failed_.find(state);
+  if (known != failed_.end() && known->second >= allowed) return false;
+  if (choose(rack, 0, 0, 0, allowed)) return true;
+  if (!limited_) failed_[state] = allowed;
+  return false;
+}
+
+/// Chooses how many workers of parts index, index + 1, … stand in the rack; `in_group` counts those
+/// of the current group so far.
+bool Prover::choose(size_t rack, size_t index, int in_group, int degree, int allowed) {
+  const RackId id = order_[rack];
+  const int bound = bound_[static_cast<size_t>(id.value)];
+  if (degree - bound > allowed) return false;
+  if (index == parts_.size()) {
+    return fill_rack(rack + 1, allowed - std::max(0, degree - bound));
+  }
+  if (++work_ >= limit_) limited_ = true;
+  if (limited_) return false;
+  const Part& part = parts_[index];
+  const Counts::GroupCounts& group = counts_.group(part.group);
+  const bool first = index == 0 || parts_[index - 1].group != part.group;
+  const bool last = index + 1 == parts_.size() || parts_[index + 1].group != part.group;
+  if (first) {
+    in_group = 0;
+    const int at = counts_.find(part.group, id);
+    for (int e = at; e >= 0 && e < static_cast<int>(group.entries.size()); ++e) {
+      if (group.entries[static_cast<size_t>(e)].rack != id) break;
+      in_group += group.entries[static_cast<size_t>(e)].fixed;
+    }
+  }
+  const size_t c = static_cast<size_t>(part.node_class.value);
+  const int need = counts_.need(part.group, part.node_class);
+  int most = 0;
+  if (part.island == counts_.rack(id).island) {
+    most = std::min(left_[index], free_[rack][c] / need + stay_[rack][index]);
+  }
+  for (int n = most; n >= 0; --n) {
+    const int here = in_group + n;
+    const int more = last && here > 0 && here < group.size ? group.weight : 0;
+    if (degree + more - bound > allowed) continue;
+    const int units = std::max(0, n - stay_[rack][index]) * need;
+    left_[index] -= n;
+    free_[rack][c] -= units;
+    const bool found = choose(rack, index + 1, here, degree + more, allowed);
+    left_[index] += n;
+    free_[rack][c] += units;
+    if (found) return true;
+    if (limited_) return false;
+  }
+  return false;
+}
+
+std::vector<RackId> Prover::conflict() {
+  for (RackId rack : order_) {
+    if (forced_degree(rack) > bound_[static_cast<size_t>(rack.value)]) return {rack};
+  }
+  std::vector<RackId> racks = order_;
+  std::sort(racks.begin(), racks.end());
+  if (excess_bound() > 0) {
+    // The count is over all racks: those with room for a bound of their own take part.
+    return racks;
+  }
+  std::vector<RackId> needed;
+  for (RackId rack : racks) {
+    int& bound = bound_[static_cast<size_t>(rack.value)];
+    const int kept = bound;
+    bound = 1 << 20;
+    const std::optional<bool> without = feasible(0);
+    if (without.has_value() && !*without) continue;  // the conflict stands without this rack
+    bound = kept;
+    needed.push_back(rack);
+  }
+  return needed;
+}
+
+}  // namespace monkeytree

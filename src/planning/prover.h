@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "planning/counts.h"
+
+namespace monkeytree {
+
+/// Asks whether *any* placement keeps the total excess within a limit, wherever workers stand now.
+/// It shares nothing with the search for few moves: first counting arguments, which decide large
+/// clusters in O(entries), then rack after rack with a memory of what could not be finished, which
+/// decides small ones.
+class Prover {
+ public:
+  explicit Prover(const Counts& counts);
+
+  void set_limit(int64_t work, std::function<bool()> stop);
+
+  /// true: some placement exists (not said where a class is mixed); false: none, proved; nullopt:
+  /// not decided within the work.
+  std::optional<bool> feasible(int allowed_excess);
+
+  /// Excess that no placement avoids, by counting alone.
+  int excess_bound() const;
+
+  /// After feasible(0) == false: racks whose bounds cannot hold together. Leaving any one out would
+  /// lift the conflict where the work sufficed to make sure.
+  std::vector<RackId> conflict();
+
+  int64_t work() const { return work_; }
+
+ private:
+  struct Part {  // movable workers of one group in one domain
+    GroupId group;
+    ClassId node_class;
+    IslandId island;
+    int count = 0;
+    int alike = -1;  // parts with the same number may be exchanged for each other
+  };
+  struct Choice;
+
+  std::optional<bool> exhaust(int allowed_excess);
+  bool fill_rack(size_t rack, int allowed);
+  bool choose(size_t rack, size_t index, int in_group, int degree, int allowed);
+  std::string key(size_t rack) const;
+  bool enough_room(size_t rack) const;
+  int fewest_racks(GroupId group) const;
+  bool fits_whole(GroupId group, RackId rack) const;
+  int forced_degree(RackId rack) const;
+
+  const Counts& counts_;
+  std::vector<int> bound_;
+  std::vector<RackId> order_;
+  std::vector<Part> parts_;
+  std::vector<int> left_;  // of each part
+  std::vector<std::vector<int>>
+      stay_;  // by rack in order_, part: places that only the part may use
+  std::vector<std::vector<int>> free_;  // by rack in order_, class
+  std::vector<std::vector<int>> room_;  // by rack in order_, part: Σ free and stay from here on
+  std::unordered_map<std::string, int> failed_;  // state → largest allowance that failed
+  std::function<bool()> stop_;
+  int64_t work_ = 0;
+  int64_t limit_ = INT64_MAX;
+  bool limited_ = false;
+};
+
+}  // namespace monkeytree

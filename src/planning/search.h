@@ -1,0 +1,180 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "planning/counts.h"
+#include "planning/order.h"
+
+namespace monkeytree {
+
+/// Exact search for a placement that needs at most a given number of moves.
+///
+/// A state is the counts with some workers taken out and not yet placed. Only three actions exist
+/// and none is ever undone on the same entry (group, rack, class): take a worker out, *evict* a
+/// group from a rack (all its workers there), *complete* a group in a rack (its workers elsewhere
+/// all go there). At a state, in this order:
+///   1. some degree is above its bound: one of the groups partly there must be evicted or
+///   completed;
+///   2. a completed group does not fit: one of the workers there must leave;
+///   3. the workers taken out can all be placed at no further cost: a solution;
+///   4. otherwise some rack that receives one of them must also lose a worker or have a group
+///   evicted
+///      or completed. (If no such rack existed, placing the workers as the solution does, without
+///      its further removals, would already be possible, and step 3 would have found it.)
+/// Each branch forbids what its earlier siblings have tried, so no set of removals is met twice.
+/// When every branch fails and none was cut for want of budget, no placement exists at all.
+class Search {
+ public:
+  enum class Answer {
+    kFound,  ///< changes() holds a placement
+    kNone,   ///< none with so few moves
+    kNever,  ///< none at all
+    kLimit,  ///< the work was used up, or stop() said so
+  };
+
+  /// `counts` is changed during run() and restored before it returns.
+  explicit Search(Counts& counts) : counts_(counts) {}
+
+  /// Search nodes that all runs together may use, and what is asked every 1,024 of them.
+  void set_limit(int64_t work, std::function<bool()> stop);
+  /// Called with each solution while a class is mixed (Counts::mixed); false goes on searching.
+  /// After a refusal kNone and kNever are no proofs: see refused().
+  void set_accept(std::function<bool(std::span<const CountChange>)> accept) {
+    accept_ = std::move(accept);
+  }
+
+  /// Is there a placement at most `budget` moves away whose excess is at most `allowed_excess`?
+  Answer run(int budget, int allowed_excess = 0);
+
+  const std::vector<CountChange>& changes() const { return best_; }
+  int64_t work() const { return work_; }
+  bool refused() const { return refused_; }
+
+  /// A lower bound on the moves from the counts as they stand (no search).
+  int root_bound();
+
+ private:
+  enum Mark : uint8_t { kNoEvict = 1, kNoComplete = 2, kNoLoss = 4, kClosed = 8 };
+  struct Undo {
+    enum What : uint8_t { kTake, kMark, kCommit } what;
+    uint8_t old_marks = 0;
+    GroupId group;
+    int entry = 0;
+    int up = 0, stay = 0;
+    RackId rack;
+  };
+  struct Pending {
+    GroupId group;
+    ClassId node_class;
+    int count = 0;
+  };
+  struct Landing {
+    GroupId group;
+    ClassId node_class;
+    RackId rack;
+    int count = 0;
+    int degree_delta = 0;
+  };
+  struct Option {
+    enum What : uint8_t { kEvict, kComplete, kTake } what;
+    GroupId group;
+    RackId rack;
+    int entry = 0;
+    int cost = 0;
+  };
+
+  void node(int budget);
+  void branch_degree(int budget);
+  void branch_overfull(int budget, RackId rack, ClassId c);
+  void branch_landing(int budget);
+  void try_options(std::vector<Option>& options, int budget);
+  bool possible(const Option& option) const;
+  void perform(const Option& option);
+  void forbid(const Option& option);
+  bool done();
+
+  void add_repair_options(RackId rack, std::vector<Option>& options) const;
+  void add_loss_options(RackId rack, ClassId c, std::vector<Option>& options) const;
+  void add_opening_options(const Pending& part, RackId rack, bool joint,
+                           std::vector<Option>& options) const;
+
+  // -- Actions and their undoing.
+  void take(GroupId group, int entry, int count);
+  void evict(GroupId group, RackId rack);
+  void complete(GroupId group, RackId rack);
+  void mark(GroupId group, int entry, uint8_t marks);
+  void rewind(size_t to);
+
+  // -- What is possible and what it costs.
+  bool partial(GroupId group, RackId rack) const;
+  int evict_cost(GroupId group, RackId rack) const;     ///< -1: impossible
+  int complete_cost(GroupId group, RackId rack) const;  ///< -1: impossible
+  bool may_lose(GroupId group, int entry) const;
+  bool closed(GroupId group, RackId rack, ClassId c) const;
+  int pending(GroupId group) const;
+  RackId completable(GroupId group) const;
+  bool find_overfull(RackId* rack, ClassId* c) const;
+  int bound_below() const;
+  int cover2(RackId rack) const;
+  int half_cost(GroupId group, RackId rack, int evict, int complete) const;
+  bool admits(GroupId group, RackId rack) const;
+  int landable(const Pending& part, int enough) const;
+
+  // -- Step 3.
+  struct Part {  // what land() places: a pending part and the racks that are not like any other
+    Pending pending;
+    bool first_of_group = false;
+    bool placed = false;  // with its group, whole
+    std::vector<RackId> racks;
+  };
+  bool land();
+  bool land_groups(size_t index);
+  bool land_from(size_t index);
+  bool land_whole(size_t index);
+  bool land_whole_in(size_t index, size_t end, RackId rack);
+  bool land_rest(size_t index, int count, size_t next, int at_most);
+  bool land_in_kinds(size_t index, int count, size_t next, int at_most);
+  bool land_here(size_t index, int count, RackId rack, size_t next, int most);
+  void list_racks(Part& part) const;
+  RackId representative(const std::vector<RackId>& racks, GroupId group) const;
+  int landed(GroupId group, RackId rack) const;
+  bool put(GroupId group, ClassId c, RackId rack, int count, int degree_delta);
+  void unput();
+  void accept();
+
+  Counts& counts_;
+  std::vector<Undo> undo_;
+  std::vector<Pending> pending_;
+  std::vector<Landing> landing_;
+  std::vector<std::pair<GroupId, RackId>> committed_;
+  std::vector<RackId> touched_;  // racks with a take or a completion, with repeats
+  std::vector<Part> parts_;
+  std::vector<const Counts::Kinds::value_type*> open_kinds_;
+  int64_t landing_limit_ = 0;
+  std::vector<int> domain_free_;  // by island and class: Σ free
+  std::vector<CountChange> best_;
+  std::function<bool()> stop_;
+  std::function<bool(std::span<const CountChange>)> accept_;
+  int64_t work_ = 0;
+  int64_t limit_ = INT64_MAX;
+  int allowed_ = 0;
+  int64_t best_bytes_ = 0;
+  int best_jobs_ = 0;
+  bool found_ = false;
+  int64_t grace_ = INT64_MAX;  // when to stop looking for a cheaper optimum
+  bool cut_ = false;           // a branch was cut for want of budget
+  bool limited_ = false;       // the work was used up
+  bool refused_ = false;
+
+  RackId committed(GroupId group) const {
+    for (const auto& [g, rack] : committed_) {
+      if (g == group) return rack;
+    }
+    return RackId();
+  }
+};
+
+}  // namespace monkeytree
