@@ -7,7 +7,8 @@ endif()
 
 add_library(monkeytree_flags INTERFACE)
 target_compile_options(monkeytree_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-                                                  -Wno-sign-conversion)
+                                                  -Wno-sign-conversion
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)  # false reports on std::string in GCC 12
 target_include_directories(monkeytree_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 if(MONKEYTREE_SANITIZE)
   target_compile_options(monkeytree_flags INTERFACE -fsanitize=${MONKEYTREE_SANITIZE}
