@@ -167,14 +167,14 @@ int32_t Coloring::new_edge(RackId from, RackId to, int wanted_color) {
   return edge;
 }
 
-EdgeId Coloring::insert(RackId from, RackId to, Effort effort) {
+EdgeId Coloring::insert(RackId from, RackId to) {
   const int32_t edge = new_edge(from, to, -1);
   const int color = lowest_common(edges_[index(edge)].out_row, edges_[index(edge)].in_row);
   if (color >= 0) {
     put(edge, color);
   } else {
     unplaced_.push_back(edge);
-    place(EdgeId(edge), effort);
+    place(EdgeId(edge));
   }
   return EdgeId(edge);
 }
@@ -281,69 +281,11 @@ int Coloring::lowest_common(int32_t u, int32_t v) const {
 
 // --- chains ---------------------------------------------------------------------------------
 
-bool Coloring::place(EdgeId id, Effort effort) {
-  const int32_t edge = id.value;
-  const Edge& e = edges_[index(edge)];
-  assert(e.color < 0);
-  if (effort == Effort::kFirst) {
-    const int color = lowest_common(e.out_row, e.in_row);
-    if (color >= 0) {
-      put(edge, color);
-    } else if (!place_by_first_chain(edge) && !place_by_cheapest_chain(edge)) {
-      return false;
-    }
-  } else if (!place_by_cheapest_chain(edge)) {
-    return false;
-  }
-  std::erase(unplaced_, edge);
+bool Coloring::place(EdgeId edge) {
+  assert(color(edge) < 0);
+  if (!place_by_cheapest_chain(edge.value)) return false;
+  std::erase(unplaced_, edge.value);
   return true;
-}
-
-bool Coloring::place_by_first_chain(int32_t edge) {
-  const Edge& e = edges_[index(edge)];
-  const int32_t u = e.out_row, v = e.in_row;
-  int a = -1, b = -1;
-  for (size_t w = words_; w-- > 0;) {
-    const uint64_t both = usable_[index(row_rack_[index(u)]) * words_ + w] &
-                          usable_[index(row_rack_[index(v)]) * words_ + w];
-    const uint64_t at_u = free(u)[w] & both, at_v = free(v)[w] & both;
-    if (at_u != 0) a = static_cast<int>(w * 64) + std::countr_zero(at_u);
-    if (at_v != 0) b = static_cast<int>(w * 64) + std::countr_zero(at_v);
-  }
-  if (a < 0 || b < 0 || !race(u, v, a, b)) return false;
-  put(edge, is_free(v, a) ? a : b);
-  return true;
-}
-
-/// Colour a is free at u and b at v. Follows the chain from either end a step at a time, and swaps
-/// the one that ends first.
-bool Coloring::race(int32_t u, int32_t v, int a, int b) {
-  int32_t at_u = u, at_v = v;
-  int next_u = b, next_v = a;  // the colour of the edge by which each chain goes on
-  bool open_u = true, open_v = true;
-  while (open_u || open_v) {
-    if (open_v) {
-      const Cell step = cell(at_v, next_v);
-      next_v = a + b - next_v;
-      at_v = step.other;
-      if (is_free(at_v, next_v)) {
-        swap_chain(v, a, b);
-        return true;
-      }
-      open_v = cell(at_v, next_v).edge >= 0;
-    }
-    if (open_u) {
-      const Cell step = cell(at_u, next_u);
-      next_u = a + b - next_u;
-      at_u = step.other;
-      if (is_free(at_u, next_u)) {
-        swap_chain(u, b, a);
-        return true;
-      }
-      open_u = cell(at_u, next_u).edge >= 0;
-    }
-  }
-  return false;
 }
 
 /// Adds up the cost of a chain; false where it is blocked or costs max_cost or more.

@@ -30,11 +30,6 @@ using EdgeId = Id<struct EdgeTag>;
 /// Deterministic. Memory: 8 bytes · colours · (2 · racks + rows added by splitting).
 class Coloring {
  public:
-  /// How hard to look for a chain. kFirst takes what it meets first and is meant for colouring from
-  /// nothing; kShortest looks at every pair of free colours, on both sides, and at freeing one
-  /// colour on both sides, and takes what changes the fewest edges.
-  enum class Effort { kFirst, kShortest };
-
   /// Every rack may use colours 0 … colors−1.
   Coloring(size_t racks, int colors);
 
@@ -53,15 +48,16 @@ class Coloring {
   void begin_change();
 
   /// Adds an edge and colours it. The two racks must have a usable colour in common. O(1) where a
-  /// common colour is free, else the length of the chains looked at.
-  EdgeId insert(RackId from, RackId to, Effort effort = Effort::kShortest);
+  /// common colour is free. Else looks at the chains for every pair of free colours, from both
+  /// sides, and at freeing one colour on both sides, and takes what recolours the fewest edges.
+  EdgeId insert(RackId from, RackId to);
 
   /// Adds an edge that had `color` before: gives it that colour if it is usable and free on both
   /// sides, else leaves it unplaced, for place(). It counts as recoloured while it has another.
   EdgeId keep(RackId from, RackId to, int color);
 
   /// Colours an unplaced edge. False where no chain was found.
-  bool place(EdgeId edge, Effort effort = Effort::kShortest);
+  bool place(EdgeId edge);
 
   /// Looks for a cheaper place for an edge that was recoloured; never raises recolored().
   void restore(EdgeId edge);
@@ -122,9 +118,7 @@ class Coloring {
     return (usable_[index(row_rack_[index(row)]) * words_ + index(color) / 64] >> (color % 64)) & 1;
   }
 
-  bool place_by_first_chain(int32_t edge);
   bool place_by_cheapest_chain(int32_t edge);
-  bool race(int32_t u, int32_t v, int a, int b);
   bool walk(Chain& chain, int max_cost);
   void swap_chain(int32_t row, int first, int second);
   bool cheapest_to_free(int32_t row, int color, int max_cost, Chain& best);

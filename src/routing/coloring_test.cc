@@ -96,15 +96,13 @@ TEST(Coloring, TakesExactlyTheLargestDegreeOfColors) {
     const auto graph = random_graph(random, racks, static_cast<int>(random() % 60));
     const int colors = largest_degree(graph, racks);
     if (colors == 0) continue;
-    for (const auto effort : {Coloring::Effort::kFirst, Coloring::Effort::kShortest}) {
-      Coloring coloring(static_cast<size_t>(racks), colors);
-      Model model;
-      for (const auto& [from, to] : graph) {
-        model.entries.push_back({coloring.insert(from, to, effort), from, to});
-      }
-      ASSERT_NO_FATAL_FAILURE(model.check(coloring)) << "round " << round;
-      ASSERT_EQ(model.distinct_colors(coloring), colors);
+    Coloring coloring(static_cast<size_t>(racks), colors);
+    Model model;
+    for (const auto& [from, to] : graph) {
+      model.entries.push_back({coloring.insert(from, to), from, to});
     }
+    ASSERT_NO_FATAL_FAILURE(model.check(coloring)) << "round " << round;
+    ASSERT_EQ(model.distinct_colors(coloring), colors);
   }
 }
 
@@ -116,7 +114,7 @@ TEST(Coloring, SpreadsEvenlyWhereFlowsExceedColors) {
     Coloring coloring(static_cast<size_t>(racks), 1 + static_cast<int>(random() % 5));
     Model model;
     for (const auto& [from, to] : graph) {
-      model.entries.push_back({coloring.insert(from, to, Coloring::Effort::kFirst), from, to});
+      model.entries.push_back({coloring.insert(from, to), from, to});
     }
     ASSERT_NO_FATAL_FAILURE(model.check(coloring)) << "round " << round;
   }

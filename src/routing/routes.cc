@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "cluster/fragmentation.h"
+#include "routing/color_all.h"
 #include "routing/coloring.h"
 #include "routing/recolor.h"
 #include "routing/sharing.h"
@@ -29,9 +30,8 @@ struct Palette {
     const auto at = std::lower_bound(spines.begin(), spines.end(), spine);
     return at != spines.end() && *at == spine ? static_cast<int>(at - spines.begin()) : -1;
   }
-  bool uses(RackId rack, int color) const {
-    const size_t word = static_cast<size_t>(rack.value) * words + static_cast<size_t>(color) / 64;
-    return (usable[word] >> (color % 64)) & 1;
+  uint64_t word(RackId rack, size_t w) const {
+    return usable[static_cast<size_t>(rack.value) * words + w];
   }
 };
 
@@ -162,35 +162,28 @@ class PreviousUplinks {
   std::vector<Entry> by_nodes_, by_racks_;
 };
 
-/// Colours from nothing. Flows with few usable colours come first where racks differ.
-std::vector<int> color_afresh(const std::vector<Flow>& flows, const Palette& palette, size_t racks,
-                              bool uniform) {
-  const int colors = static_cast<int>(palette.spines.size());
-  Coloring coloring(racks, colors, palette.usable);
+/// Colours from nothing where racks differ: flows with few usable colours come first.
+std::vector<int> color_by_lists(const std::vector<Flow>& flows, const Palette& palette,
+                                size_t racks) {
+  Coloring coloring(racks, static_cast<int>(palette.spines.size()), palette.usable);
   coloring.reserve(flows.size());
   std::vector<std::pair<int, int>> order;  // usable colours, flow
   for (size_t i = 0; i < flows.size(); ++i) {
     int usable = 0;
-    if (!uniform) {
-      for (size_t w = 0; w < palette.words; ++w) {
-        usable += std::popcount(
-            palette.usable[static_cast<size_t>(flows[i].from_rack.value) * palette.words + w] &
-            palette.usable[static_cast<size_t>(flows[i].to_rack.value) * palette.words + w]);
-      }
+    for (size_t w = 0; w < palette.words; ++w) {
+      usable +=
+          std::popcount(palette.word(flows[i].from_rack, w) & palette.word(flows[i].to_rack, w));
     }
     order.emplace_back(usable, static_cast<int>(i));
   }
-  if (!uniform) std::sort(order.begin(), order.end());
+  std::sort(order.begin(), order.end());
+  std::vector<int> chosen(flows.size());
   std::vector<EdgeId> edges(flows.size());
   for (const auto& [usable, i] : order) {
     const Flow& flow = flows[static_cast<size_t>(i)];
-    edges[static_cast<size_t>(i)] =
-        coloring.insert(flow.from_rack, flow.to_rack,
-                        uniform ? Coloring::Effort::kFirst : Coloring::Effort::kShortest);
+    edges[static_cast<size_t>(i)] = coloring.insert(flow.from_rack, flow.to_rack);
   }
-  std::vector<int> chosen;
-  chosen.reserve(flows.size());
-  for (EdgeId edge : edges) chosen.push_back(coloring.color(edge));
+  for (size_t i = 0; i < flows.size(); ++i) chosen[i] = coloring.color(edges[i]);
   return chosen;
 }
 
@@ -225,55 +218,69 @@ std::vector<Shared> find_shared(const std::vector<RoutedFlow>& flows) {
   return shared;
 }
 
-/// Colours the flows that can be routed; fills what Routes says about the result as a whole.
-std::vector<int> choose_spines(const Snapshot& snapshot, const std::vector<Flow>& flows,
-                               const PreviousUplinks* previous, Routes& result) {
-  const size_t racks = snapshot.racks.size();
-  const bool uniform = std::all_of(flows.begin(), flows.end(), [&](const Flow& flow) {
-    return snapshot.racks[flow.from_rack].spines == snapshot.racks[flow.to_rack].spines;
-  });
-  std::vector<int> former(flows.size(), -1);
-  std::vector<int> besides;
-  if (previous != nullptr) {
-    for (size_t i = 0; i < flows.size(); ++i) {
-      former[i] = previous->uplink(flows[i]);
-      if (reaches(snapshot.racks[flows[i].from_rack], former[i]) &&
-          reaches(snapshot.racks[flows[i].to_rack], former[i])) {
-        besides.push_back(former[i]);
-      }
-    }
+/// Spines where both racks of every flow reach the same ones, from nothing.
+std::vector<int> choose_alike(const Snapshot& snapshot, const std::vector<Flow>& flows) {
+  std::vector<RackPair> pairs;
+  pairs.reserve(flows.size());
+  for (const Flow& flow : flows) pairs.push_back({flow.from_rack, flow.to_rack});
+  std::vector<int> bounds;
+  for (const Rack& rack : snapshot.racks) bounds.push_back(rack.bound());
+  std::vector<int> spines = color_all(pairs, bounds);
+  for (size_t i = 0; i < flows.size(); ++i) {
+    spines[i] = snapshot.racks[flows[i].from_rack].spines[static_cast<size_t>(spines[i])];
   }
-  const int degree = largest_degree(flows, racks);
-  const int limit = uniform && previous == nullptr ? degree : 2 * degree - 1;
-  const Palette palette = make_palette(snapshot, flows, limit, std::move(besides));
-  const int colors = static_cast<int>(palette.spines.size());
+  return spines;
+}
 
-  std::vector<int> chosen;
-  if (previous == nullptr) {
-    chosen = color_afresh(flows, palette, racks, uniform);
-  } else {
-    std::vector<FormerColor> wanted;
-    for (size_t i = 0; i < flows.size(); ++i) {
-      wanted.push_back(
-          {flows[i].from_rack, flows[i].to_rack, former[i] < 0 ? -1 : palette.color_of(former[i])});
+/// Spines where racks differ, or where flows have `former` uplinks to keep (-1: none).
+std::vector<int> choose_with_lists(const Snapshot& snapshot, const std::vector<Flow>& flows,
+                                   const std::vector<int>& former, bool afresh, Routes& result) {
+  const size_t racks = snapshot.racks.size();
+  const int degree = largest_degree(flows, racks);
+  std::vector<int> besides;
+  for (size_t i = 0; i < flows.size(); ++i) {
+    if (reaches(snapshot.racks[flows[i].from_rack], former[i]) &&
+        reaches(snapshot.racks[flows[i].to_rack], former[i])) {
+      besides.push_back(former[i]);
     }
-    chosen = recolor(racks, colors, palette.usable, wanted);
   }
-  result.best_effort = !uniform;
-  const bool missing = std::find(chosen.begin(), chosen.end(), -1) != chosen.end();
-  if (!uniform || missing || (previous != nullptr && degree > colors)) {
+  const Palette palette = make_palette(snapshot, flows, 2 * degree - 1, std::move(besides));
+  const int colors = static_cast<int>(palette.spines.size());
+  std::vector<FormerColor> wanted;
+  for (size_t i = 0; i < flows.size(); ++i) {
+    wanted.push_back(
+        {flows[i].from_rack, flows[i].to_rack, former[i] < 0 ? -1 : palette.color_of(former[i])});
+  }
+  std::vector<int> chosen = afresh ? color_by_lists(flows, palette, racks)
+                                   : recolor(racks, colors, palette.usable, wanted);
+  if (result.best_effort || degree > colors) {
     SharingProblem problem{racks, colors, palette.usable, {}};
-    for (size_t i = 0; i < flows.size(); ++i) {
-      problem.flows.push_back(
-          {flows[i].from_rack, flows[i].to_rack, former[i] < 0 ? -1 : palette.color_of(former[i])});
+    for (const FormerColor& flow : wanted) {
+      problem.flows.push_back({flow.from, flow.to, flow.color});
     }
     result.proved = share_least(problem, chosen);
   }
-  std::vector<int> spines;
+  for (int& color : chosen) color = palette.spines[static_cast<size_t>(color)];
+  return chosen;
+}
+
+/// Chooses the spines of flows that have one; fills what Routes says about the result as a whole.
+std::vector<int> choose_spines(const Snapshot& snapshot, const std::vector<Flow>& flows,
+                               const std::vector<PreviousRoute>* previous, Routes& result) {
+  result.best_effort = std::any_of(flows.begin(), flows.end(), [&](const Flow& flow) {
+    return snapshot.racks[flow.from_rack].spines != snapshot.racks[flow.to_rack].spines;
+  });
+  std::vector<int> former(flows.size(), -1);
+  if (previous != nullptr) {
+    const PreviousUplinks uplinks(snapshot, *previous);
+    for (size_t i = 0; i < flows.size(); ++i) former[i] = uplinks.uplink(flows[i]);
+  } else if (!result.best_effort) {
+    return choose_alike(snapshot, flows);
+  }
+  const std::vector<int> spines =
+      choose_with_lists(snapshot, flows, former, previous == nullptr, result);
   for (size_t i = 0; i < flows.size(); ++i) {
-    spines.push_back(palette.spines[static_cast<size_t>(chosen[i])]);
-    if (former[i] < 0) continue;
-    (former[i] == spines[i] ? result.kept : result.recolored) += 1;
+    if (former[i] >= 0) (former[i] == spines[i] ? result.kept : result.recolored) += 1;
   }
   return spines;
 }
@@ -330,14 +337,8 @@ Routes routes(const Snapshot& snapshot, const std::vector<PreviousRoute>* previo
       result.unroutable.push_back(static_cast<int>(i));
     }
   }
-  if (previous == nullptr) {
-    const std::vector<int> spines = choose_spines(snapshot, routable, nullptr, result);
-    for (size_t k = 0; k < places.size(); ++k) result.flows[places[k]].uplink = spines[k];
-  } else {
-    const PreviousUplinks uplinks(snapshot, *previous);
-    const std::vector<int> spines = choose_spines(snapshot, routable, &uplinks, result);
-    for (size_t k = 0; k < places.size(); ++k) result.flows[places[k]].uplink = spines[k];
-  }
+  const std::vector<int> spines = choose_spines(snapshot, routable, previous, result);
+  for (size_t k = 0; k < places.size(); ++k) result.flows[places[k]].uplink = spines[k];
   result.shared = find_shared(result.flows);
   result.isolated = result.shared.empty() && result.unroutable.empty();
   return result;
