@@ -65,6 +65,13 @@ ChurnEvent Churn::arrive() {
   return event;
 }
 
+GroupId Churn::find(std::string_view job) const {
+  for (const Job& candidate : snapshot_.jobs) {
+    if (candidate.id == job) return candidate.first_group;
+  }
+  return GroupId();
+}
+
 std::string Churn::end_some_job() {
   // Each job has one group, so job and group numbers agree; the last takes the place of the ended.
   const JobId job(random_.below(static_cast<int>(snapshot_.jobs.size())));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/snapshots.h"
@@ -53,6 +54,8 @@ class Churn {
 
   /// Lets the next job in. O(racks · pieces of the job).
   ChurnEvent arrive();
+  /// The only group of a running job, by the job's id; not valid where it does not run. O(jobs).
+  GroupId find(std::string_view job) const;
   /// Carries out a plan.
   void apply(std::span<const Round> rounds);
 

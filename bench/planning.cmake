@@ -5,7 +5,8 @@ target_link_libraries(monkeytree_churn PUBLIC monkeytree_cluster fmt::fmt)
 target_include_directories(monkeytree_churn PUBLIC ${PROJECT_SOURCE_DIR})
 
 # The program appears once there is a planner to measure.
-if(TARGET monkeytree_planning)
+get_target_property(sources monkeytree_planning SOURCES)
+if("planner.cc" IN_LIST sources)
   monkeytree_bench(planning_bench SOURCES ${CMAKE_CURRENT_LIST_DIR}/planning_bench.cc
                    USES monkeytree_churn monkeytree_planning)
 endif()
