@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
+#include <iterator>
+#include <optional>
+#include <utility>
 
 namespace monkeytree {
 namespace {
@@ -113,8 +115,9 @@ struct Variable {
   std::vector<int> completes;  ///< entry completed by each value; -1: none
 };
 
-/// Above so many cells, the groups of a rack that come last no longer enter its table.
-constexpr int64_t kRackCells = 1 << 14;
+/// Cells that the table of one rack and those of all racks may have.
+constexpr int64_t kRackCells = 1 << 18;
+constexpr int64_t kAllCells = 1 << 24;
 
 class CoverProblem {
  public:
@@ -128,7 +131,9 @@ class CoverProblem {
     list_prices();
     find_useful_completions();
     for (size_t g = 0; g < groups.size(); ++g) add_group(static_cast<int>(g));
-    for (RackModel& model : models_) limit_table(model);
+    int64_t limit = kRackCells;
+    while (limit > 1 && cells_within(limit) > kAllCells) limit /= 2;
+    for (RackModel& model : models_) limit_table(model, limit);
   }
 
   CoverResult solve(int64_t work_limit) {
@@ -300,20 +305,30 @@ class CoverProblem {
     variables_.push_back(std::move(variable));
   }
 
-  void limit_table(RackModel& model) const {
-    if (model.most_displaced == 0) model.reach = 0;  // the load does not matter
+  /// The most seats of the rack, from the first, whose table has no more cells than the limit.
+  std::pair<size_t, int64_t> seats_within(const RackModel& model, int64_t limit) const {
     int64_t cells = 1;
-    std::vector<Seat> kept;
-    for (Seat& seat : model.seats) {
+    size_t count = 0;
+    for (const Seat& seat : model.seats) {
       const int64_t values = network_.domain[seat.variable];
-      if (cells * values <= kRackCells) {
-        cells *= values;
-        kept.push_back(std::move(seat));
-      } else {
-        model.loose.push_back(std::move(seat));
-      }
+      if (cells * values > limit) break;
+      cells *= values;
+      ++count;
     }
-    model.seats = std::move(kept);
+    return {count, cells};
+  }
+
+  int64_t cells_within(int64_t limit) const {
+    int64_t sum = 0;
+    for (const RackModel& model : models_) sum += seats_within(model, limit).second;
+    return sum;
+  }
+
+  void limit_table(RackModel& model, int64_t limit) const {
+    if (model.most_displaced == 0) model.reach = 0;  // the load does not matter
+    const auto cut = model.seats.begin() + seats_within(model, limit).first;
+    model.loose.assign(std::make_move_iterator(cut), std::make_move_iterator(model.seats.end()));
+    model.seats.erase(cut, model.seats.end());
   }
 
   /// The cost of the rack for each combination of values of its shared groups.
@@ -333,7 +348,7 @@ class CoverProblem {
       cells *= seat.state.size();
     }
     table.cost.assign(cells, kNever);
-    fill(model, static_cast<int>(model.seats.size()) - 1, 0, ledger, table, out);
+    fill(model, model.seats.size(), 0, cells, ledger, table, out);
     const bool possible =
         std::any_of(table.cost.begin(), table.cost.end(), [](int c) { return c < kNever; });
     if (!possible) out.conflict.push_back(model.rack);
@@ -341,17 +356,27 @@ class CoverProblem {
   }
 
   /// Fixes the seats from the last to the first, so that the ledger of the slower ones is shared.
-  void fill(const RackModel& model, int seat_index, size_t cell, const Ledger& ledger,
+  /// `cell` is the first cell of the run that the seats fixed so far leave, of `cells` cells.
+  void fill(const RackModel& model, size_t open, size_t cell, size_t cells, const Ledger& ledger,
             CostTable& table, CoverResult& out) const {
-    if (seat_index < 0) {
+    if (open == 0) {
       table.cost[cell] = ledger.cheapest(std::max(0, racks_[model.rack].free_slots));
       return;
     }
-    const Seat& seat = model.seats[seat_index];
+    const Seat& seat = model.seats[open - 1];
+    const size_t run = cells / seat.state.size();
+    std::array<std::optional<size_t>, 3> done;  // a cell where the state's run starts
     for (size_t v = 0; v < seat.state.size(); ++v) {
+      const SeatState state = seat.state[v];
+      const size_t start = cell + v * run;
+      if (done[state]) {
+        std::copy_n(table.cost.begin() + *done[state], run, table.cost.begin() + start);
+        out.work += static_cast<int64_t>(run);
+        continue;
+      }
+      done[state] = start;
       out.work += ledger.size();
-      fill(model, seat_index - 1, cell * seat.state.size() + v,
-           ledger.after(seat.choice[seat.state[v]]), table, out);
+      fill(model, open - 1, start, run, ledger.after(seat.choice[state]), table, out);
     }
   }
 
