@@ -10,14 +10,30 @@
 #include <tuple>
 
 #include "cluster/fragmentation.h"
+#include "cluster/letters.h"
 #include "planning/check.h"
 #include "planning/random_snapshot.h"
-#include "planning/rows.h"
 
 namespace monkeytree {
 namespace {
 
 using testing::IsEmpty;
+
+/// Racks r1, r2, … as rows of letters.
+Snapshot rows(const std::vector<std::string>& racks, int bound) {
+  std::string text;
+  for (size_t i = 0; i < racks.size(); ++i) {
+    text += "r" + std::to_string(i + 1) + " " + racks[i] + "\n";
+  }
+  return parse_letters(text, {bound, {}}).value();
+}
+
+GroupId group_of(const Snapshot& snapshot, char letter) {
+  for (const Job& job : snapshot.jobs) {
+    if (job.id[0] == letter) return job.first_group;
+  }
+  return GroupId();
+}
 
 /// Counts per (group, class, rack).
 using Placement = std::map<std::tuple<GroupId, ClassId, RackId>, int>;
@@ -100,7 +116,7 @@ std::vector<std::string> journeys(const Snapshot& s, const std::vector<Round>& r
 }
 
 TEST(Order, OneMoveIntoAFreeNode) {
-  const Snapshot s = snapshot_of_rows({"AAB.", "BB.."}, 1);
+  const Snapshot s = rows({"AAB.", "BB.."}, 1);
   const auto rounds = order_moves(s, std::vector{change(s, 'B', 1, -1), change(s, 'B', 2, 1)});
   ASSERT_TRUE(rounds);
   ASSERT_EQ(rounds->size(), 1u);
@@ -111,7 +127,7 @@ TEST(Order, OneMoveIntoAFreeNode) {
 
 TEST(Order, TheWorkerAtTheEndFacingTheDestinationLeaves) {
   // A's ring: 0 1 2 | 3 4 | 5 6 7 and back to 0.
-  const Snapshot s = snapshot_of_rows({"AAA.", "AA..", "AAA."}, 2);
+  const Snapshot s = rows({"AAA.", "AA..", "AAA."}, 2);
   const auto leaves = [&](int from, int to) {
     const auto rounds =
         order_moves(s, std::vector{change(s, 'A', from, -1), change(s, 'A', to, 1)});
@@ -126,7 +142,7 @@ TEST(Order, TheWorkerAtTheEndFacingTheDestinationLeaves) {
 }
 
 TEST(Order, WorkersThatLeaveTogetherAreARun) {
-  const Snapshot s = snapshot_of_rows({"AAAAAA", "AB....", "......"}, 2);
+  const Snapshot s = rows({"AAAAAA", "AB....", "......"}, 2);
   const auto rounds = order_moves(s, std::vector{change(s, 'A', 1, -2), change(s, 'A', 3, 2)});
   ASSERT_TRUE(rounds);
   const auto moved = journeys(s, *rounds);
@@ -136,7 +152,7 @@ TEST(Order, WorkersThatLeaveTogetherAreARun) {
 
 TEST(Order, PairsRacksThatFollowOneAnotherInTheRing) {
   // Ring 0 1 | 2 3 | 4 5 | 6 7: racks 1 and 3 lose one each, racks 2 and 4 gain one each.
-  const Snapshot s = snapshot_of_rows({"AA..", "AA..", "AA..", "AA.."}, 2);
+  const Snapshot s = rows({"AA..", "AA..", "AA..", "AA.."}, 2);
   const auto rounds = order_moves(s, std::vector{change(s, 'A', 1, -1), change(s, 'A', 3, -1),
                                                  change(s, 'A', 2, 1), change(s, 'A', 4, 1)});
   ASSERT_TRUE(rounds);
@@ -144,7 +160,7 @@ TEST(Order, PairsRacksThatFollowOneAnotherInTheRing) {
 }
 
 TEST(Order, AWorkerOnAnUpNodeLeavesFirst) {
-  Snapshot s = snapshot_of_rows({"AAB", "CCC", "A.."}, 2);
+  Snapshot s = rows({"AAB", "CCC", "A.."}, 2);
   s.nodes[NodeId(1)].state = NodeState::kDrain;  // worker 1 of A, at the end facing r3
   const auto rounds = order_moves(s, std::vector{change(s, 'A', 1, -1), change(s, 'A', 3, 1)});
   ASSERT_TRUE(rounds);
@@ -152,7 +168,7 @@ TEST(Order, AWorkerOnAnUpNodeLeavesFirst) {
 }
 
 TEST(Order, PinnedWorkersStay) {
-  Snapshot s = snapshot_of_rows({"AA.", "A.."}, 2);
+  Snapshot s = rows({"AA.", "A.."}, 2);
   s.groups[GroupId(0)].pinned = {1};
   const std::vector<CountChange> one{change(s, 'A', 1, -1), change(s, 'A', 2, 1)};
   EXPECT_EQ(journeys(s, *order_moves(s, one)), std::vector<std::string>{"A0:1>2"});
@@ -161,7 +177,7 @@ TEST(Order, PinnedWorkersStay) {
 }
 
 TEST(Order, DrainedAndForeignNodesAreNoDestinations) {
-  Snapshot s = snapshot_of_rows({"AA", "...."}, 2);
+  Snapshot s = rows({"AA", "...."}, 2);
   s.classes.push_back("other");
   s.nodes[NodeId(2)].state = NodeState::kDrain;
   s.nodes[NodeId(3)].node_class = ClassId(1);
@@ -173,7 +189,7 @@ TEST(Order, DrainedAndForeignNodesAreNoDestinations) {
 }
 
 TEST(Order, ASwapOnAFullClusterStagesOneWorker) {
-  Snapshot s = snapshot_of_rows({"AB", "BA"}, 2);
+  Snapshot s = rows({"AB", "BA"}, 2);
   s.jobs[JobId(0)].state_bytes = 10;
   s.jobs[JobId(1)].state_bytes = 5;
   const auto rounds = order_moves(s, std::vector{change(s, 'A', 1, 1), change(s, 'A', 2, -1),
@@ -186,7 +202,7 @@ TEST(Order, ASwapOnAFullClusterStagesOneWorker) {
 }
 
 TEST(Order, ASwapBesideAFreeNodeIsTwoRounds) {
-  const Snapshot s = snapshot_of_rows({"AB.", "BA"}, 2);
+  const Snapshot s = rows({"AB.", "BA"}, 2);
   const auto rounds = order_moves(s, std::vector{change(s, 'A', 1, 1), change(s, 'A', 2, -1),
                                                  change(s, 'B', 1, -1), change(s, 'B', 2, 1)});
   ASSERT_TRUE(rounds);
@@ -197,7 +213,7 @@ TEST(Order, ASwapBesideAFreeNodeIsTwoRounds) {
 TEST(Order, PairingJoinsAFullSwapWithAFreeRack) {
   // By ring neighbours A would swap r1 with r2 (full, so staged) and go r3 -> r4. Exchanging A's
   // destinations lets everything pass through the free node of r4.
-  const Snapshot s = snapshot_of_rows({"AAB", "ABB", "AAC", "AC."}, 3);
+  const Snapshot s = rows({"AAB", "ABB", "AAC", "AC."}, 3);
   const std::vector<CountChange> changes{change(s, 'A', 1, -1), change(s, 'A', 2, 1),
                                          change(s, 'B', 1, 1),  change(s, 'B', 2, -1),
                                          change(s, 'A', 3, -1), change(s, 'A', 4, 1)};
@@ -209,7 +225,7 @@ TEST(Order, PairingJoinsAFullSwapWithAFreeRack) {
 }
 
 TEST(Order, AWorkerPrefersANodeWithoutItsOwnJob) {
-  Snapshot s = snapshot_of_rows({"AA", "A.", ".."}, 2);
+  Snapshot s = rows({"AA", "A.", ".."}, 2);
   for (Node& node : s.nodes) node.slots = 2;
   const auto rounds = order_moves(s, std::vector{change(s, 'A', 1, -1), change(s, 'A', 2, 1)});
   ASSERT_TRUE(rounds);
@@ -218,7 +234,7 @@ TEST(Order, AWorkerPrefersANodeWithoutItsOwnJob) {
 
 TEST(Order, MixedSlotsFindANodeOrSaySo) {
   // Nodes of 4 slots; A takes 3, B takes 2.
-  Snapshot s = snapshot_of_rows({"AB", ".", "."}, 3);
+  Snapshot s = rows({"AB", ".", "."}, 3);
   for (Node& node : s.nodes) node.slots = 4;
   s.groups[group_of(s, 'A')].slots = 3;
   s.groups[group_of(s, 'B')].slots = 2;
@@ -231,7 +247,7 @@ TEST(Order, MixedSlotsFindANodeOrSaySo) {
 }
 
 TEST(Order, CountsThatDoNotAddUpAreRefused) {
-  const Snapshot s = snapshot_of_rows({"AB", "B."}, 2);
+  const Snapshot s = rows({"AB", "B."}, 2);
   EXPECT_FALSE(order_moves(s, std::vector{change(s, 'B', 1, -1)}));
   EXPECT_FALSE(order_moves(s, std::vector{change(s, 'B', 1, -2), change(s, 'B', 2, 2)}));
   EXPECT_FALSE(order_moves(s, std::vector{change(s, 'B', 2, -1), change(s, 'B', 1, 1)}));
@@ -339,7 +355,7 @@ TEST(Order, RandomMixedSlotsAreLegal) {
 }
 
 TEST(Reserve, FreezesJobsAtTheirDestinationAndHoldsBothEnds) {
-  const Snapshot s = snapshot_of_rows({"AAB.", "BB..", "C..."}, 1);
+  const Snapshot s = rows({"AAB.", "BB..", "C..."}, 1);
   const Move move{group_of(s, 'B'), 0, NodeId(2), NodeId(6)};
   const Snapshot r = reserve(s, std::vector{move});
   EXPECT_EQ(fragmentation(r)[RackId(0)], 0);
@@ -354,7 +370,7 @@ TEST(Reserve, FreezesJobsAtTheirDestinationAndHoldsBothEnds) {
 }
 
 TEST(Reserve, AnExchangeHoldsEachNodeOnce) {
-  const Snapshot s = snapshot_of_rows({"AB", "BA"}, 2);
+  const Snapshot s = rows({"AB", "BA"}, 2);
   const GroupId a = group_of(s, 'A'), b = group_of(s, 'B');
   const std::vector<Move> moves{
       {b, 0, NodeId(1), kStaging}, {a, 1, NodeId(3), NodeId(1)}, {b, 0, kStaging, NodeId(3)}};
@@ -366,7 +382,7 @@ TEST(Reserve, AnExchangeHoldsEachNodeOnce) {
 }
 
 TEST(Reserve, NothingInFlightChangesNothing) {
-  const Snapshot s = snapshot_of_rows({"AB", "BA"}, 2);
+  const Snapshot s = rows({"AB", "BA"}, 2);
   EXPECT_EQ(reserve(s, {}).jobs.size(), s.jobs.size());
 }
 
