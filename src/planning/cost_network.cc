@@ -400,19 +400,25 @@ CostMinimum minimise(const CostNetwork& network, int64_t work_limit) {
   CostMinimum out;
   out.work = reduced.work();
   for (size_t x = 0; x < n; ++x) out.value.push_back(reduced.values()[x][0]);
-  // Each component may use what an even share of the rest would be, or more where others left some.
-  for (int c = 0; c < count; ++c) {
+  // An even share of the work that is left, the smallest component first: what the easy ones do not
+  // use is there for the hard ones.
+  std::vector<int> turn(count);
+  std::iota(turn.begin(), turn.end(), 0);
+  std::stable_sort(turn.begin(), turn.end(),
+                   [&](int a, int b) { return members[a].size() < members[b].size(); });
+  for (int i = 0; i < count; ++i) {
+    const int c = turn[i];
     std::vector<int> domain;
     for (int x : members[c]) domain.push_back(static_cast<int>(reduced.values()[x].size()));
-    const int64_t share = std::max<int64_t>((work_limit - out.work) / (count - c), 1);
+    const int64_t share = std::max<int64_t>((work_limit - out.work) / (count - i), 1);
     const Component solved(std::move(domain), std::move(tables[c]), share);
     lower_bound += solved.lower_bound();
     cost += solved.cost();
     out.work += solved.work();
     out.largest = std::max(out.largest, static_cast<int>(members[c].size()));
     if (solved.lower_bound() >= kNever) failing.push_back(members[c][0]);
-    for (size_t i = 0; i < members[c].size(); ++i) {
-      out.value[members[c][i]] = reduced.values()[members[c][i]][solved.best()[i]];
+    for (size_t j = 0; j < members[c].size(); ++j) {
+      out.value[members[c][j]] = reduced.values()[members[c][j]][solved.best()[j]];
     }
   }
   const std::vector<int> origin = component_roots(n, network.tables);
