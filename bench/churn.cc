@@ -21,6 +21,16 @@ constexpr std::array<Share, 5> kCatalogue = {{{2, 133}, {3, 33}, {4, 142}, {6, 8
 constexpr std::array<Share, 6> kLarge = {{{12, 8}, {16, 8}, {24, 4}, {32, 4}, {48, 2}, {64, 1}}};
 
 template <size_t N>
+double mean_nodes(const std::array<Share, N>& shares) {
+  double nodes = 0, weight = 0;
+  for (const Share& share : shares) {
+    nodes += share.nodes * share.weight;
+    weight += share.weight;
+  }
+  return nodes / weight;
+}
+
+template <size_t N>
 int draw_nodes(const std::array<Share, N>& shares, Random& random) {
   int total = 0;
   for (const Share& share : shares) total += share.weight;
@@ -42,10 +52,15 @@ Churn::Churn(const ChurnOptions& options)
       free_(snapshot_.racks.size(), options.nodes_per_rack),
       degrees_(snapshot_.racks.size(), 0),
       free_total_(options.racks * options.nodes_per_rack),
-      spare_(free_total_ - static_cast<int>(options.fill * free_total_)) {}
+      spare_(free_total_ - static_cast<int>(options.fill * free_total_)) {
+  // As many arrivals in the mean run time of a job as hold `load` of the nodes (Little's law).
+  double mean = mean_nodes(kCatalogue);
+  if (options.mix == JobMix::kBroad) mean = 0.9 * mean + 0.1 * mean_nodes(kLarge);
+  arrival_weight_ = std::max(1, static_cast<int>(options.load * free_total_ / mean));
+}
 
-Churn::NextJob Churn::draw() {
-  NextJob next{0, 1};
+Churn::Waiting Churn::draw() {
+  Waiting next{0, 1};
   const bool large = options_.mix == JobMix::kBroad && random_.below(10) == 0;
   next.nodes = large ? draw_nodes(kLarge, random_) : draw_nodes(kCatalogue, random_);
   next.nodes = std::min(next.nodes, options_.racks * options_.nodes_per_rack - spare_);
@@ -55,9 +70,22 @@ Churn::NextJob Churn::draw() {
 
 ChurnEvent Churn::arrive() {
   ChurnEvent event;
-  const NextJob next = draw();
-  while (free_total_ - spare_ < next.nodes) event.departed.push_back(end_some_job());
-  event.arrived = fmt::format("{}", ++arrivals_);
+  while (queue_.empty() || !fits(queue_.front())) {
+    if (queue_.empty() && (filling_ || options_.full)) {
+      queue_.push_back(draw());
+      continue;
+    }
+    filling_ = false;
+    const int running = static_cast<int>(snapshot_.jobs.size());
+    if (!options_.full && random_.below(arrival_weight_ + running) < arrival_weight_) {
+      queue_.push_back(draw());
+    } else if (running > 0) {
+      event.departed.push_back(end_some_job());
+    }
+  }
+  const Waiting next = queue_.front();
+  queue_.pop_front();
+  event.arrived = fmt::format("{}", ++placed_);
   const bool scattered = random_.below(100) < options_.scattered;
   count(add_job(snapshot_, event.arrived, next.rings,
                 scattered ? scatter(next.nodes) : best_fit(next.nodes)),
@@ -174,7 +202,8 @@ void Churn::apply(std::span<const Round> rounds) {
   for (GroupId group : moved) count(group, 1);
 }
 
-Snapshot neglected_cluster(const ChurnOptions& options, int over) {
+Snapshot neglected_cluster(ChurnOptions options, int over) {
+  options.full = true;
   Churn churn(options);
   const int patience = 20 * options.racks * options.nodes_per_rack;
   for (int arrivals = 0; arrivals < patience && churn.racks_over() < over; ++arrivals) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,7 +25,11 @@ struct ChurnOptions {
   int uplinks = 2;
   bool weighted = false;  ///< half of the jobs have 8 rings; otherwise all have 1
   JobMix mix = JobMix::kCatalogue;
-  /// At most this share of the nodes is used; 1 is load 1.0, as full as the queue allows.
+  /// Nodes that jobs ask for, on average at any time, as a share of all nodes; a queue forms.
+  double load = 1.0;
+  /// The queue is never empty instead: as full as can be, at all times.
+  bool full = false;
+  /// At most this share of the nodes is ever used.
   double fill = 1.0;
   /// Percentage of jobs that a scheduler without a topology places: on the first free nodes from a
   /// random rack on.
@@ -38,10 +43,11 @@ struct ChurnEvent {
   std::string arrived;
 };
 
-/// A cluster under a scheduler that knows nothing of racks' bounds: jobs wait in one strict queue;
-/// the first is placed best-fit as soon as it fits (in the rack with the fewest sufficient free
-/// nodes; where there is none, it fills the rack with the most free nodes, then again the one with
-/// the most); until it fits, running jobs end, each as likely as any other.
+/// A cluster under a scheduler that knows nothing of racks' bounds. Jobs arrive at random and wait
+/// in one strict queue; the first is placed best-fit as soon as it fits: in the rack with the
+/// fewest sufficient free nodes; where there is none, it fills the rack with the most free nodes,
+/// then again the one with the most. Each running job is as likely to end next as any other. It
+/// starts full.
 class Churn {
  public:
   explicit Churn(const ChurnOptions& options);
@@ -52,7 +58,7 @@ class Churn {
   bool over() const { return racks_over_ > 0; }
   int racks_over() const { return racks_over_; }
 
-  /// Lets the next job in. O(racks · pieces of the job).
+  /// Goes on until the next job is placed. O(racks · pieces of the job).
   ChurnEvent arrive();
   /// The only group of a running job, by the job's id; not valid where it does not run. O(jobs).
   GroupId find(std::string_view job) const;
@@ -60,11 +66,12 @@ class Churn {
   void apply(std::span<const Round> rounds);
 
  private:
-  struct NextJob {
+  struct Waiting {
     int nodes;
     int rings;
   };
-  NextJob draw();
+  Waiting draw();
+  bool fits(const Waiting& job) const { return free_total_ - spare_ >= job.nodes; }
   std::string end_some_job();
   std::vector<NodeId> best_fit(int nodes);
   std::vector<NodeId> scatter(int nodes);
@@ -81,11 +88,14 @@ class Churn {
   int racks_over_ = 0;
   int free_total_ = 0;
   int spare_ = 0;  ///< nodes that stay free because of `fill`
-  int64_t arrivals_ = 0;
+  std::deque<Waiting> queue_;
+  bool filling_ = true;     ///< nobody had to wait yet
+  int arrival_weight_ = 0;  ///< how likely an arrival is next, where each running job has weight 1
+  int64_t placed_ = 0;
 };
 
-/// A cluster that nobody repaired until `over` racks were over their bound, or until so many
-/// arrivals that waiting longer is hopeless (then fewer are over).
-Snapshot neglected_cluster(const ChurnOptions& options, int over);
+/// A cluster, always as full as `fill` allows, that nobody repaired until `over` racks were over
+/// their bound, or until so many arrivals that waiting longer is hopeless (then fewer are over).
+Snapshot neglected_cluster(ChurnOptions options, int over);
 
 }  // namespace monkeytree::bench

@@ -17,3 +17,8 @@ if(TARGET monkeytree AND EXISTS ${PROJECT_SOURCE_DIR}/src/cluster/snapshot_write
   target_compile_definitions(analyze_bench PRIVATE
                              MONKEYTREE_PROGRAM="${CMAKE_BINARY_DIR}/monkeytree")
 endif()
+
+if("planner.cc" IN_LIST sources AND TARGET monkeytree_planning_milp)
+  monkeytree_bench(milp_bench SOURCES ${CMAKE_CURRENT_LIST_DIR}/milp_bench.cc
+                   USES monkeytree_churn monkeytree_planning monkeytree_planning_milp)
+endif()

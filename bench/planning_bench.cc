@@ -1,11 +1,12 @@
-/// What planning costs, in CPU time of one core. Usage: planning_bench [--smoke] [TABLE…]
-/// Tables: repairs, cold. docs/performance.md says what each shows.
+/// What planning costs, in CPU time of one core.
+/// Usage: planning_bench [--smoke] [--gpus N] [repairs|cold]; docs/performance.md says what each
+/// shows.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -13,53 +14,13 @@
 #include <vector>
 
 #include "bench/churn.h"
+#include "bench/measure.h"
 #include "cluster/fragmentation.h"
 #include "planning/plan.h"
 #include "planning/planner.h"
 
 namespace monkeytree::bench {
 namespace {
-
-double cpu_ms() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
-}
-
-/// plan() with a limit on CPU time; `ms` becomes what it took.
-Plan timed_plan(const Snapshot& snapshot, double limit_ms, double& ms) {
-  const double start = cpu_ms();
-  PlanOptions options;
-  options.stop = [=] { return cpu_ms() - start > limit_ms; };
-  Plan result = plan(snapshot, options);
-  ms = cpu_ms() - start;
-  return result;
-}
-
-/// The value that a share q of the samples does not exceed.
-double quantile(std::vector<double> samples, double q) {
-  if (samples.empty()) return 0;
-  std::sort(samples.begin(), samples.end());
-  const auto index = static_cast<size_t>(q * static_cast<double>(samples.size() - 1) + 0.5);
-  return samples[index];
-}
-
-struct Fabric {
-  std::string_view label;
-  int uplinks;
-  bool weighted;
-};
-constexpr Fabric kUnit2 = {"2, unit", 2, false};
-constexpr Fabric kUnit3 = {"3, unit", 3, false};
-constexpr Fabric kWeighted16 = {"16, {1,8}", 16, true};
-
-ChurnOptions churn_of(const Fabric& fabric, int gpus) {
-  ChurnOptions options;
-  options.racks = gpus / 64;
-  options.uplinks = fabric.uplinks;
-  options.weighted = fabric.weighted;
-  return options;
-}
 
 /// Churn watched by a planner that keeps its state: each arrival that puts a rack over its bound is
 /// repaired at once.
@@ -153,39 +114,48 @@ void print_times(const std::vector<double>& ms) {
              quantile(ms, 0.99), quantile(ms, 1));
 }
 
+struct Stream {
+  std::string_view label;
+  JobMix mix;
+  bool full;
+};
+constexpr Stream kStreams[] = {{"load 1.0", JobMix::kCatalogue, false},
+                               {"full", JobMix::kCatalogue, true},
+                               {"full, broad", JobMix::kBroad, true}};
+
+bool repairs_row(const Fabric& fabric, const Stream& stream, int gpus, int violations) {
+  ChurnOptions options = churn_of(fabric, gpus);
+  options.mix = stream.mix;
+  options.full = stream.full;
+  const Repairs row = run_repairs(options, violations);
+  fmt::print("{:>6} {:<10} {:<11} {:>4} {:>3.0f} {:>3.0f}", gpus, fabric.label, stream.label,
+             row.moves.size(), quantile(row.moves, 0.5), quantile(row.moves, 1));
+  print_times(row.fresh_ms);
+  print_times(row.kept_ms);
+  fmt::print(" {:>5} {:>5}\n", row.unproved, row.without);
+  std::fflush(stdout);
+  if (row.different > 0) fmt::print(stderr, "{} different counts\n", row.different);
+  return row.different == 0;
+}
+
 /// False where two planners disagreed.
-bool print_repairs(bool smoke) {
-  fmt::print("repairs after an arrival, racks of 8 nodes, load 1.0, CPU ms\n{:<38}{:^33}{:^33}\n",
-             "", "plan() from the snapshot", "state kept between events");
-  fmt::print("{:>6} {:<10} {:<9} {:>6} {:>4}", "GPUs", "bound", "jobs", "events", "move");
+bool print_repairs(const std::vector<int>& sizes, int violations) {
+  fmt::print("repairs after an arrival, racks of 8 nodes, CPU ms\n{:<42}{:^33}{:^33}\n", "",
+             "plan() from the snapshot", "state kept between events");
+  fmt::print("{:>6} {:<10} {:<11} {:>4} {:>7}", "GPUs", "bound", "jobs", "evts", "moves");
   for (int i = 0; i < 2; ++i) fmt::print(" {:>8} {:>7} {:>7} {:>7}", "p50", "p90", "p99", "max");
   fmt::print(" {:>5} {:>5}\n", "unpr.", "none");
-  const std::vector<int> sizes =
-      smoke ? std::vector<int>{1024} : std::vector<int>{1024, 2048, 8192, 32768, 131072};
   bool agreed = true;
   for (const Fabric& fabric : {kUnit3, kWeighted16, kUnit2}) {
-    for (JobMix mix : {JobMix::kCatalogue, JobMix::kBroad}) {
-      for (int gpus : sizes) {
-        ChurnOptions options = churn_of(fabric, gpus);
-        options.mix = mix;
-        const Repairs row = run_repairs(options, smoke ? 20 : 500);
-        fmt::print("{:>6} {:<10} {:<9} {:>6} {:>4.0f}", gpus, fabric.label,
-                   mix == JobMix::kBroad ? "broad" : "catalogue", row.moves.size(),
-                   quantile(row.moves, 0.5));
-        print_times(row.fresh_ms);
-        print_times(row.kept_ms);
-        fmt::print(" {:>5} {:>5}\n", row.unproved, row.without);
-        std::fflush(stdout);
-        if (row.different > 0) fmt::print(stderr, "{} different counts\n", row.different);
-        agreed &= row.different == 0;
-      }
+    for (const Stream& stream : kStreams) {
+      for (int gpus : sizes) agreed &= repairs_row(fabric, stream, gpus, violations);
     }
   }
   return agreed;
 }
 
 /// Nobody repaired for a long time: hundreds of racks are over at once.
-bool print_cold(bool smoke) {
+void print_cold(bool smoke) {
   const int gpus = smoke ? 8192 : 131072;
   const int over = smoke ? 20 : 500;
   const double limit_ms = smoke ? 300 : 5000;
@@ -212,31 +182,32 @@ bool print_cold(bool smoke) {
                  name_of(result.status));
     }
   }
-  return true;
 }
 
 }  // namespace
 }  // namespace monkeytree::bench
 
 int main(int argc, char** argv) {
-  bool smoke = false;
-  std::vector<std::string_view> tables;
+  bool smoke = false, repairs = true, cold = true;
+  std::vector<int> sizes = {1024, 2048, 8192, 32768, 131072};
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument == "--smoke") {
       smoke = true;
-    } else if (argument == "repairs" || argument == "cold") {
-      tables.push_back(argument);
+      sizes = {1024};
+    } else if (argument == "--gpus" && i + 1 < argc) {
+      sizes = {std::atoi(argv[++i])};
+    } else if (argument == "repairs") {
+      cold = false;
+    } else if (argument == "cold") {
+      repairs = false;
     } else {
-      fmt::print(stderr, "usage: planning_bench [--smoke] [repairs] [cold]\n");
+      fmt::print(stderr, "usage: planning_bench [--smoke] [--gpus N] [repairs|cold]\n");
       return 2;
     }
   }
-  const auto wanted = [&](std::string_view table) {
-    return tables.empty() || std::find(tables.begin(), tables.end(), table) != tables.end();
-  };
   bool good = true;
-  if (wanted("repairs")) good &= monkeytree::bench::print_repairs(smoke);
-  if (wanted("cold")) good &= monkeytree::bench::print_cold(smoke);
+  if (repairs) good = monkeytree::bench::print_repairs(sizes, smoke ? 20 : 500);
+  if (cold) monkeytree::bench::print_cold(smoke);
   return good ? 0 : 1;
 }
