@@ -5,7 +5,9 @@
 #include <string>
 
 #include "cli/analyze.h"
+#include "cli/check.h"
 #include "cli/common.h"
+#include "cli/plan.h"
 
 namespace monkeytree {
 namespace {
@@ -42,6 +44,8 @@ int run(int argc, char** argv) {
   app.get_formatter()->column_width(28);
   int exit_code = kExitDone;
   add_analyze(app, exit_code);
+  add_plan(app, exit_code);
+  add_check(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

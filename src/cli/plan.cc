@@ -1,0 +1,178 @@
+#include "cli/plan.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/sha256.h"
+#include "cli/common.h"
+#include "planning/plan_json.h"
+#ifdef MONKEYTREE_WITH_CBC
+#include "planning/milp.h"
+#endif
+
+namespace monkeytree {
+namespace {
+
+#ifdef MONKEYTREE_WITH_CBC
+constexpr bool kWithCbc = true;
+#else
+constexpr bool kWithCbc = false;
+Plan plan_milp(const Snapshot& snapshot, const PlanOptions& options, double) {
+  return plan(snapshot, options);  // never called: refused before
+}
+#endif
+constexpr double kForever_s = 1e9;
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  monkeytree plan cluster.json                    the fewest moves, proved\n"
+    "  monkeytree plan cluster.json --time-limit 5     the best plan within 5 seconds\n"
+    "  monkeytree plan cluster.json --work-limit 100000    the same, reproducible\n"
+    "  monkeytree plan cluster.json --best-effort      where not every bound can hold\n"
+    "  monkeytree plan cluster.json --json > plan.json && \\\n"
+    "    monkeytree check cluster.json plan.json\n"
+    "\n"
+    "Moves of one round may run together; a round starts when the one before has ended.\n"
+    "Ctrl-C ends the search with the best plan so far. Exit code: 0 compliant or optimal,\n"
+    "3 infeasible, 4 a limit was hit.";
+
+struct PlanArguments {
+  std::string snapshot;
+  bool json = false;
+  bool best_effort = false;
+  std::optional<int> uplinks;
+  std::optional<double> time_limit_s;
+  std::optional<int64_t> work_limit;
+  std::string solver = "exact";
+};
+
+volatile std::sig_atomic_t interrupted = 0;
+
+/// The first Ctrl-C ends the search, the second the program.
+extern "C" void on_interrupt(int) {
+  interrupted = 1;
+  std::signal(SIGINT, SIG_DFL);
+}
+
+/// Decides when a search must end, and tells a person at a terminal that it goes on.
+class Watch {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Watch(std::optional<double> limit_s)
+      : limit_s_(limit_s), start_(Clock::now()), terminal_(isatty(STDERR_FILENO) == 1) {
+    interrupted = 0;
+    std::signal(SIGINT, on_interrupt);
+  }
+  ~Watch() {
+    std::signal(SIGINT, SIG_DFL);
+    if (shown_s_ > 0) std::fputs("\r\x1b[K", stderr);
+  }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  bool must_stop() {
+    const double elapsed_s = std::chrono::duration<double>(Clock::now() - start_).count();
+    const int whole_s = static_cast<int>(elapsed_s);
+    if (terminal_ && whole_s >= 2 && whole_s > shown_s_) {
+      shown_s_ = whole_s;
+      std::fputs(
+          fmt::format("\rsearching for {} s, Ctrl-C ends with the best so far", whole_s).c_str(),
+          stderr);
+    }
+    return interrupted != 0 || (limit_s_ && elapsed_s >= *limit_s_);
+  }
+
+ private:
+  std::optional<double> limit_s_;
+  Clock::time_point start_;
+  bool terminal_;
+  int shown_s_ = 0;
+};
+
+double cpu_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+}
+
+Plan solve(const Snapshot& snapshot, const PlanArguments& arguments) {
+  Watch watch(arguments.time_limit_s);
+  PlanOptions options;
+  options.best_effort = arguments.best_effort;
+  if (arguments.work_limit) options.work_limit = *arguments.work_limit;
+  options.stop = [&watch] { return watch.must_stop(); };
+  const double start_ms = cpu_ms();
+  Plan result = arguments.solver == "milp"
+                    ? plan_milp(snapshot, options, arguments.time_limit_s.value_or(kForever_s))
+                    : plan(snapshot, options);
+  result.solve_ms = cpu_ms() - start_ms;
+  return result;
+}
+
+int run_plan(const PlanArguments& arguments) {
+  if (arguments.solver == "milp" && !kWithCbc) {
+    print_error("this program was built without CBC, expected --solver exact");
+    return kExitBadInput;
+  }
+  if (arguments.solver == "milp" && arguments.work_limit) {
+    print_error("--work-limit does not count what CBC does, expected --time-limit with milp");
+    return kExitBadInput;
+  }
+  const std::optional<SnapshotInput> input = read_snapshot(arguments.snapshot, arguments.uplinks);
+  if (!input) return kExitBadInput;
+  const Plan result = solve(input->snapshot, arguments);
+  const int exit_code = exit_code_of(result.status);
+  if (!arguments.json) {
+    return print_result(plan_text(input->snapshot, result, colors_wanted()), exit_code);
+  }
+  const PlanRecord record = record_of(input->snapshot, result, sha256(input->text));
+  return print_result(write_plan(record), exit_code);
+}
+
+}  // namespace
+
+int exit_code_of(PlanStatus status) {
+  switch (status) {
+    case PlanStatus::kCompliant:
+    case PlanStatus::kOptimal:
+      return kExitDone;
+    case PlanStatus::kInfeasible:
+      return kExitInfeasible;
+    case PlanStatus::kFeasible:
+    case PlanStatus::kUnknown:
+      return kExitLimit;
+  }
+  return kExitFailed;
+}
+
+void add_plan(CLI::App& app, int& exit_code) {
+  const auto arguments = std::make_shared<PlanArguments>();
+  CLI::App& command =
+      add_command(app, "plan", "the fewest moves that end it, in rounds", kExamples);
+  add_snapshot_argument(command, arguments->snapshot);
+  command.add_flag("--json", arguments->json, "print JSON for programs");
+  add_uplinks_option(command, arguments->uplinks);
+  command.add_option("--time-limit", arguments->time_limit_s, "seconds to search for at most")
+      ->check(CLI::Range(0.0, 1e9).description(""))
+      ->type_name("S");
+  command.add_option("--work-limit", arguments->work_limit, "search nodes to visit at most")
+      ->check(CLI::Range(int64_t{0}, INT64_MAX).description(""))
+      ->type_name("N");
+  command.add_flag("--best-effort", arguments->best_effort,
+                   "least excess first, then fewest moves");
+  command.add_option("--solver", arguments->solver, "exact, or milp (CBC, slow)")
+      ->check(CLI::IsMember({"exact", "milp"}).description(""))
+      ->type_name("NAME");
+  command.callback([arguments, &exit_code] { exit_code = run_plan(*arguments); });
+}
+
+}  // namespace monkeytree
