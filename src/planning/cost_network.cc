@@ -1,7 +1,10 @@
 #include "planning/cost_network.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <set>
+#include <tuple>
 #include <utility>
 
 namespace monkeytree {
@@ -132,8 +135,8 @@ class Component {
   Component(std::vector<int> domain, std::vector<CostTable> tables, int64_t work_limit)
       : domain_(std::move(domain)), work_limit_(work_limit), best_(domain_.size(), 0) {
     const int n = static_cast<int>(domain_.size());
-    table_limit_ = std::clamp<int64_t>(work_limit / (8 * n), 64, 1 << 20);
     choose_order(tables);
+    choose_table_limit();
     located_.resize(n);
     sent_.resize(n);
     for (CostTable& table : tables) locate(std::move(table));
@@ -155,41 +158,71 @@ class Component {
     std::vector<int> cost;
   };
 
-  /// Least cells of the table of best replies first, ties lowest variable.
+  /// Which variable goes next: the one whose elimination ties the fewest pairs of neighbours that
+  /// were not tied, then the one with the smallest table of best replies, then the lowest.
   void choose_order(const std::vector<CostTable>& tables) {
     const int n = static_cast<int>(domain_.size());
     std::vector<std::vector<int>> near(n);
-    const auto join = [&](const std::vector<int>& scope) {
-      for (int x : scope) {
-        std::vector<int> both;
-        std::set_union(near[x].begin(), near[x].end(), scope.begin(), scope.end(),
-                       std::back_inserter(both));
-        std::erase(both, x);
-        near[x] = std::move(both);
-      }
-    };
-    for (const CostTable& table : tables) {
-      std::vector<int> scope = table.scope;
-      std::sort(scope.begin(), scope.end());
-      join(scope);
-    }
-    std::vector<double> cells(n);
+    for (const CostTable& table : tables) tie(table.scope, near);
+    using Rank = std::tuple<int, double, int>;
+    std::vector<Rank> rank(n);
+    std::set<Rank> queue;
     const auto weigh = [&](int x) {
-      cells[x] = 1;
-      for (int y : near[x]) cells[x] *= domain_[y];
+      double cells = domain_[x];
+      int untied = 0;
+      for (size_t i = 0; i < near[x].size(); ++i) {
+        const std::vector<int>& far = near[near[x][i]];
+        cells *= domain_[near[x][i]];
+        for (size_t j = 0; j < i; ++j) {
+          untied += !std::binary_search(far.begin(), far.end(), near[x][j]);
+        }
+      }
+      rank[x] = {untied, cells, x};
+      queue.insert(rank[x]);
     };
     for (int x = 0; x < n; ++x) weigh(x);
     position_.assign(n, -1);
     for (int p = 0; p < n; ++p) {
-      int next = -1;
-      for (int x = 0; x < n; ++x) {
-        if (position_[x] < 0 && (next < 0 || cells[x] < cells[next])) next = x;
-      }
+      const auto [untied, cells, next] = *queue.begin();
+      queue.erase(queue.begin());
       position_[next] = p;
       order_.push_back(next);
+      bucket_cells_.push_back(cells);
       for (int y : near[next]) std::erase(near[y], next);
-      join(near[next]);
-      for (int y : near[next]) weigh(y);
+      tie(near[next], near);
+      std::set<int> changed(near[next].begin(), near[next].end());
+      if (untied > 0) {
+        for (int y : near[next]) changed.insert(near[y].begin(), near[y].end());
+      }
+      for (int y : changed) {
+        queue.erase(rank[y]);
+        weigh(y);
+      }
+    }
+  }
+
+  /// Makes neighbours of all variables of the scope.
+  static void tie(std::vector<int> scope, std::vector<std::vector<int>>& near) {
+    std::sort(scope.begin(), scope.end());
+    for (int x : scope) {
+      std::vector<int> both;
+      std::set_union(near[x].begin(), near[x].end(), scope.begin(), scope.end(),
+                     std::back_inserter(both));
+      std::erase(both, x);
+      near[x] = std::move(both);
+    }
+  }
+
+  /// The largest power of two that spends at most half of the work on tables.
+  void choose_table_limit() {
+    const auto spent = [&](int64_t limit) {
+      double sum = 0;
+      for (double cells : bucket_cells_) sum += std::min(cells, static_cast<double>(limit));
+      return sum;
+    };
+    table_limit_ = int64_t{1} << 24;
+    while (table_limit_ > 64 && spent(table_limit_) > static_cast<double>(work_limit_) / 2) {
+      table_limit_ /= 2;
     }
   }
 
@@ -328,8 +361,9 @@ class Component {
 
   std::vector<int> domain_;
   int64_t work_limit_;  ///< twice as much where nothing is found
-  int64_t table_limit_;
+  int64_t table_limit_ = 0;
   std::vector<int> order_, position_;
+  std::vector<double> bucket_cells_;  ///< of each position, were no bucket split
   std::vector<Table> tables_;
   std::vector<std::vector<int>> located_;  ///< tables whose first variable in the order is here
   std::vector<std::vector<int>> sent_;     ///< tables of best replies made here
