@@ -105,6 +105,7 @@ void Planner::set_spines(RackId rack, std::vector<int> spines) {
 
 Plan Planner::plan(const PlanOptions& options) {
   Plan plan;
+  plan.best_effort = options.best_effort;
   plan.excess_before = counts_.excess();
   for (RackId r : snapshot_.racks.keys()) {
     plan.bounds.push_back(counts_.rack(r).bound);
