@@ -187,33 +187,38 @@ std::vector<int> color_by_lists(const std::vector<Flow>& flows, const Palette& p
   return chosen;
 }
 
-std::vector<Shared> find_shared(const std::vector<RoutedFlow>& flows) {
-  struct End {
-    RackId rack;
-    bool down;
-    int uplink;
-    int flow;
-    auto operator<=>(const End&) const = default;
+/// Every uplink and downlink with more than one flow. Flows are gathered by rack side, in an array
+/// with an offset for each, since sorting all of them at once would take longer than colouring.
+std::vector<Shared> find_shared(size_t racks, const std::vector<RoutedFlow>& flows) {
+  const auto side = [](const RoutedFlow& routed, bool down) {
+    const RackId rack = down ? routed.flow.to_rack : routed.flow.from_rack;
+    return static_cast<size_t>(rack.value) * 2 + (down ? 1 : 0);
   };
-  std::vector<End> ends;
-  ends.reserve(2 * flows.size());
+  std::vector<size_t> start(2 * racks + 1, 0);
+  for (const RoutedFlow& routed : flows) {
+    if (routed.uplink < 0) continue;
+    for (bool down : {false, true}) ++start[side(routed, down) + 1];
+  }
+  for (size_t s = 1; s < start.size(); ++s) start[s] += start[s - 1];
+  std::vector<std::pair<int, int>> ends(start.back());  // uplink, flow
+  std::vector<size_t> next(start.begin(), start.end() - 1);
   for (size_t i = 0; i < flows.size(); ++i) {
     if (flows[i].uplink < 0) continue;
-    const int flow = static_cast<int>(i);
-    ends.push_back({flows[i].flow.from_rack, false, flows[i].uplink, flow});
-    ends.push_back({flows[i].flow.to_rack, true, flows[i].uplink, flow});
-  }
-  std::sort(ends.begin(), ends.end());
-  std::vector<Shared> shared;
-  for (size_t i = 0, j = 0; i < ends.size(); i = j) {
-    while (j < ends.size() && std::tie(ends[j].rack, ends[j].down, ends[j].uplink) ==
-                                  std::tie(ends[i].rack, ends[i].down, ends[i].uplink)) {
-      ++j;
+    for (bool down : {false, true}) {
+      ends[next[side(flows[i], down)]++] = {flows[i].uplink, static_cast<int>(i)};
     }
-    if (j - i < 2) continue;
-    Shared meeting{ends[i].rack, ends[i].uplink, !ends[i].down, {}};
-    for (size_t k = i; k < j; ++k) meeting.flows.push_back(ends[k].flow);
-    shared.push_back(std::move(meeting));
+  }
+  std::vector<Shared> shared;
+  for (size_t s = 0; s < 2 * racks; ++s) {
+    std::sort(ends.begin() + static_cast<long>(start[s]),
+              ends.begin() + static_cast<long>(start[s + 1]));
+    for (size_t i = start[s], j = i; i < start[s + 1]; i = j) {
+      while (j < start[s + 1] && ends[j].first == ends[i].first) ++j;
+      if (j - i < 2) continue;
+      Shared meeting{RackId(s / 2), ends[i].first, s % 2 == 0, {}};
+      for (size_t k = i; k < j; ++k) meeting.flows.push_back(ends[k].second);
+      shared.push_back(std::move(meeting));
+    }
   }
   return shared;
 }
@@ -339,7 +344,7 @@ Routes routes(const Snapshot& snapshot, const std::vector<PreviousRoute>* previo
   }
   const std::vector<int> spines = choose_spines(snapshot, routable, previous, result);
   for (size_t k = 0; k < places.size(); ++k) result.flows[places[k]].uplink = spines[k];
-  result.shared = find_shared(result.flows);
+  result.shared = find_shared(snapshot.racks.size(), result.flows);
   result.isolated = result.shared.empty() && result.unroutable.empty();
   return result;
 }

@@ -180,7 +180,8 @@ void search_locally(const SharingProblem& problem, const Part& part, Loads& load
   size_t start = 0;
   for (int64_t step = 0; step < steps && best_pairs > bound; ++step) {
     size_t looked_at = 0, chosen = n;
-    int chosen_color = -1, chosen_delta = 0;
+    int chosen_color = -1;
+    std::pair<int, int> chosen_delta;  // meetings, then preferred colours lost
     for (size_t k = 0; k < n && looked_at < kLookedAt; ++k) {
       const size_t i = (start + k) % n;
       const size_t f = static_cast<size_t>(part.flows[i]);
@@ -189,10 +190,11 @@ void search_locally(const SharingProblem& problem, const Part& part, Loads& load
       const int now = loads.meets(f, loads.color(f)) - 2;
       for (int c = 0; c < problem.colors; ++c) {
         if (c == loads.color(f) || !loads.usable(f, c)) continue;
-        const int delta = loads.meets(f, c) - now;
+        const std::pair<int, int> delta{loads.meets(f, c) - now,
+                                        loads.keeps(f, loads.color(f)) - loads.keeps(f, c)};
         const bool allowed =
             forbidden[i * static_cast<size_t>(problem.colors) + static_cast<size_t>(c)] < step ||
-            pairs + delta < best_pairs;
+            pairs + delta.first < best_pairs;
         if (!allowed || (chosen < n && delta >= chosen_delta)) continue;
         chosen = i;
         chosen_color = c;
@@ -209,13 +211,28 @@ void search_locally(const SharingProblem& problem, const Part& part, Loads& load
     forbidden[chosen * static_cast<size_t>(problem.colors) + static_cast<size_t>(loads.color(f))] =
         step + 5 + (step * 7919) % 11;
     loads.set(f, chosen_color);
-    pairs += chosen_delta;
+    pairs += chosen_delta.first;
     if (pairs < best_pairs) {
       best_pairs = pairs;
       for (size_t i = 0; i < n; ++i) best[i] = colors[static_cast<size_t>(part.flows[i])];
     }
   }
   for (size_t i = 0; i < n; ++i) loads.set(static_cast<size_t>(part.flows[i]), best[i]);
+}
+
+/// Gives flows their preferred colours back where no more flows meet for it.
+void give_back_preferred(const SharingProblem& problem, const Part& part, Loads& loads) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int32_t i : part.flows) {
+      const size_t f = static_cast<size_t>(i);
+      const int wanted = problem.flows[f].preferred;
+      if (wanted < 0 || wanted == loads.color(f) || !loads.usable(f, wanted)) continue;
+      if (loads.meets(f, wanted) > loads.meets(f, loads.color(f)) - 2) continue;
+      loads.set(f, wanted);
+      changed = true;
+    }
+  }
 }
 
 /// Branch and bound over the flows of one small part: the flow with the fewest colours that meet
@@ -356,6 +373,7 @@ bool share_least(const SharingProblem& problem, std::vector<int>& colors) {
     if (pairs_in(problem, part, colors) == 0) continue;
     const int64_t bound = even_bound(problem, part, loads);
     search_locally(problem, part, loads, bound, colors);
+    give_back_preferred(problem, part, loads);
     if (pairs_in(problem, part, colors) == bound) continue;
     if (part.flows.size() > kExactFlows || exact_steps <= 0) {
       proved = false;
