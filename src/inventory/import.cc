@@ -1,0 +1,98 @@
+#include "inventory/import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "inventory/csv_fabric.h"
+#include "inventory/slurm_snapshot.h"
+
+namespace monkeytree {
+namespace {
+
+/// nullopt after an error.
+std::optional<std::string> read_text(const std::string& file, Diagnostics& diagnostics) {
+  absl::StatusOr<std::string> text = read_file(file);
+  if (text.ok()) return *std::move(text);
+  diagnostics.error(file, 0, "", std::string(text.status().message()));
+  return std::nullopt;
+}
+
+/// `N`, `FILE.csv` or nothing.
+std::optional<Uplinks> read_uplinks(const std::string& option, Diagnostics& diagnostics) {
+  if (option.empty()) return Uplinks{};
+  const bool negative = option[0] == '-' && option.size() > 1;
+  if (negative ||
+      std::all_of(option.begin(), option.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+    Uplinks uplinks;
+    uplinks.given = true;
+    const auto [end, error] =
+        std::from_chars(option.data(), option.data() + option.size(), uplinks.everywhere);
+    if (error == std::errc() && end == option.data() + option.size() && uplinks.everywhere >= 0 &&
+        uplinks.everywhere <= kMaxUplinks) {
+      return uplinks;
+    }
+    diagnostics.error(
+        "--uplinks", 0, "",
+        fmt::format("{}: expected a number from 0 to {}, or a file", quote(option), kMaxUplinks));
+    return std::nullopt;
+  }
+  const std::optional<std::string> text = read_text(option, diagnostics);
+  return text ? parse_uplinks(*text, option, diagnostics) : std::nullopt;
+}
+
+std::optional<SlurmQueue> read_jobs(const std::string& file, Diagnostics& diagnostics) {
+  absl::StatusOr<InputFile> input = InputFile::open(file, kMaxSqueueBytes);
+  if (!input.ok()) {
+    diagnostics.error(file, 0, "", std::string(input.status().message()));
+    return std::nullopt;
+  }
+  const ReadBytes read = [&](char* buffer, size_t bytes) { return input->read(buffer, bytes); };
+  return read_squeue(read, file, diagnostics);
+}
+
+}  // namespace
+
+std::optional<Snapshot> import_slurm(const SlurmFiles& files, Diagnostics& diagnostics) {
+  int on_stdin = 0;
+  for (const std::string* name : {&files.topology, &files.jobs, &files.nodes, &files.uplinks}) {
+    on_stdin += *name == "-";
+  }
+  if (on_stdin > 1) {
+    diagnostics.error("-", 0, "", "standard input can be only one of the files");
+    return std::nullopt;
+  }
+  SlurmFacts facts;
+  facts.topology_file = files.topology;
+  facts.queue_file = files.jobs;
+  facts.nodes_file = files.nodes;
+  const ReadText read = [](const std::string& name) { return read_file(name); };
+  std::optional<Topology> topology =
+      read_topology(files.topology, files.topology_name, read, diagnostics);
+  bool good = topology.has_value();
+  if (!files.nodes.empty()) {
+    const std::optional<std::string> text = read_text(files.nodes, diagnostics);
+    if (text) facts.nodes = read_slurm_nodes(*text, files.nodes, diagnostics);
+    good = good && facts.nodes;
+  }
+  std::optional<Uplinks> uplinks = read_uplinks(files.uplinks, diagnostics);
+  std::optional<SlurmQueue> queue = read_jobs(files.jobs, diagnostics);
+  if (!good || !uplinks || !queue) return std::nullopt;
+  facts.topology = *std::move(topology);
+  facts.uplinks = *std::move(uplinks);
+  facts.queue = *std::move(queue);
+  return build_snapshot(facts, diagnostics);
+}
+
+std::optional<Snapshot> import_csv(const CsvFiles& files, Diagnostics& diagnostics) {
+  const std::optional<Uplinks> uplinks = read_uplinks(files.uplinks, diagnostics);
+  const std::optional<std::string> text = read_text(files.fabric, diagnostics);
+  if (!uplinks || !text) return std::nullopt;
+  return read_csv_fabric(*text, files.fabric, {files.host, files.rack}, *uplinks, diagnostics);
+}
+
+}  // namespace monkeytree

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace monkeytree {
+
+/// What a job's comment says of it: `dp=4,tp=8,pp=2`, `rings=16`, `monkeytree=off`, and, of a
+/// companion, `companion-of=4711,group=0,worker=3`. Other words are left alone.
+struct CommentFacts {
+  std::optional<int> dp, tp, pp, rings;
+  bool movable = true;  ///< false with `monkeytree=off`
+  std::optional<std::string> companion_of;
+  std::optional<int> group, worker;
+
+  bool any_parallelism() const { return dp || tp || pp; }
+};
+
+/// Words are parted by commas, semicolons or blanks; keys are compared without regard to case. A
+/// key of ours with a value that makes no sense, or given twice with different values, is put into
+/// `faults`, one sentence each; the facts of the whole comment then leave parallelism out.
+CommentFacts parse_comment(std::string_view comment, std::vector<std::string>& faults);
+
+/// `monkeytree-ranks=<host list>` of an admin comment; nullopt where there is none. The list ends
+/// at the first blank or semicolon.
+std::optional<std::string> ranks_of_admin_comment(std::string_view comment);
+
+/// A group's share of one node.
+struct Share {
+  size_t node = 0;  ///< position in the job's list of nodes
+  int ranks = 0;
+};
+
+/// The ranks of one pipeline stage on each node that holds any, in order.
+using Stage = std::vector<Share>;
+
+/// Spreads dp·tp·pp ranks over nodes of `ranks_on` ranks each, in order: rank = t + tp·(d + dp·p),
+/// so stage p holds the tp·dp ranks from p·tp·dp on. The ranks of all nodes must be dp·tp·pp.
+/// O(nodes + stages).
+std::vector<Stage> spread_stages(int64_t ranks_per_stage, int64_t stages,
+                                 const std::vector<int>& ranks_on);
+
+}  // namespace monkeytree

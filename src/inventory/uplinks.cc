@@ -1,0 +1,87 @@
+#include "inventory/uplinks.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <numeric>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/hostlist.h"
+#include "base/json.h"
+#include "inventory/csv.h"
+
+namespace monkeytree {
+
+std::optional<Uplinks> parse_uplinks(std::string_view text, std::string_view file,
+                                     Diagnostics& diagnostics) {
+  const std::optional<CsvTable> table = parse_csv(text, file, diagnostics);
+  if (!table) return std::nullopt;
+  const std::optional<size_t> rack = table->column("rack");
+  const std::optional<size_t> count = table->column("uplinks");
+  if (!rack || !count) {
+    diagnostics.error(file, 1, "", "expected the columns `rack` and `uplinks`");
+    return std::nullopt;
+  }
+  const size_t before = diagnostics.error_count();
+  Uplinks uplinks{true, kDefaultUplinks, {}, std::string(file)};
+  for (const CsvTable::Row& row : table->rows) {
+    const std::string& name = row.cells[*rack];
+    const std::string& cell = row.cells[*count];
+    int n = -1;
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), n);
+    if (error != std::errc() || end != cell.data() + cell.size() || n < 0 || n > kMaxUplinks) {
+      diagnostics.error(
+          file, row.line, "",
+          fmt::format("{} uplinks, expected a number from 0 to {}", quote(cell), kMaxUplinks));
+    } else if (!uplinks.by_rack.emplace(name, n).second) {
+      diagnostics.error(file, row.line, "",
+                        fmt::format("the rack {} stands there twice", quote(name)));
+    }
+  }
+  if (diagnostics.error_count() > before) return std::nullopt;
+  return uplinks;
+}
+
+void set_uplinks(Rack& rack, int n) {
+  rack.uplinks = n;
+  rack.spines.resize(static_cast<size_t>(n));
+  std::iota(rack.spines.begin(), rack.spines.end(), 0);
+  rack.failed.clear();
+}
+
+void apply_uplinks(const Uplinks& uplinks, std::string_view file, Snapshot& snapshot,
+                   Diagnostics& diagnostics) {
+  if (!uplinks.given) {
+    diagnostics.warning(file, 0, "",
+                        fmt::format("nothing says how many uplinks the racks have; each is taken "
+                                    "to have {} (--uplinks N or FILE.csv)",
+                                    kDefaultUplinks));
+  }
+  std::vector<std::string> without_row;
+  std::set<std::string_view> racks;
+  for (Rack& rack : snapshot.racks) {
+    racks.insert(rack.name);
+    const auto row = uplinks.by_rack.find(rack.name);
+    set_uplinks(rack, row == uplinks.by_rack.end() ? uplinks.everywhere : row->second);
+    if (row == uplinks.by_rack.end()) without_row.push_back(rack.name);
+  }
+  if (uplinks.file.empty()) return;
+  std::vector<std::string> without_rack;
+  for (const auto& [name, n] : uplinks.by_rack) {
+    if (!racks.contains(name)) without_rack.push_back(name);
+  }
+  if (!without_row.empty()) {
+    diagnostics.warning(uplinks.file, 0, "",
+                        fmt::format("no row for the racks {}, which are taken to have {} uplinks",
+                                    printable(compress_hostlist(without_row)), kDefaultUplinks));
+  }
+  if (!without_rack.empty()) {
+    diagnostics.warning(uplinks.file, 0, "",
+                        fmt::format("rows for racks that are not there: {}",
+                                    printable(compress_hostlist(without_rack))));
+  }
+}
+
+}  // namespace monkeytree
