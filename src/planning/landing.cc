@@ -13,6 +13,8 @@ namespace {
 
 /// Steps of one call; beyond them the call counts as a limit that was hit, not as a proof.
 constexpr int64_t kLandingSteps = 20000;
+/// Steps that cost about as much as a search node.
+constexpr int64_t kStepsPerNode = 4;
 
 }  // namespace
 
@@ -28,14 +30,110 @@ bool Search::land() {
   });
   for (size_t i = 0; i < parts_.size(); ++i) {
     parts_[i].first_of_group = i == 0 || parts_[i - 1].pending.group != parts_[i].pending.group;
-    const Pending& part = parts_[i].pending;
-    if (landable(part, part.count) < part.count) return false;
   }
   landing_.clear();
+  short_ = short_parts();
+  if (!short_.empty()) return false;
   landing_limit_ = kLandingSteps;
   const bool placed = land_groups(0);
   while (!landing_.empty()) unput();
+  work_ += (kLandingSteps - std::max<int64_t>(0, landing_limit_)) / kStepsPerNode;
   return placed;
+}
+
+/// Parts that together have more workers than the racks admitting them have room (Hall's condition,
+/// found by augmenting paths); empty where every part finds room if degrees would allow all at
+/// once. Racks alike are one place with their room added up.
+std::vector<Search::Pending> Search::short_parts() {
+  if (parts_.size() == 1) {
+    const Pending& part = parts_.front().pending;
+    if (landable(part, part.count) < part.count) return {part};
+    return {};
+  }
+  places_.clear();
+  single_.clear();
+  for (Part& part : parts_) {
+    if (counts_.mixed(part.pending.node_class)) return {};
+    list_racks(part);
+    single_.insert(single_.end(), part.racks.begin(), part.racks.end());
+  }
+  for (const Whole& whole : whole_) single_.push_back(whole.rack);
+  std::sort(single_.begin(), single_.end());
+  single_.erase(std::unique(single_.begin(), single_.end()), single_.end());
+  const int classes = static_cast<int>(counts_.class_count());
+  for (RackId rack : single_) {
+    for (int c = 0; c < classes; ++c) {
+      const int room = counts_.free(rack, ClassId(c));
+      if (room > 0) places_.push_back({rack, ClassId(c), room, true, {}});
+    }
+  }
+  for (const auto& [kind, racks] : counts_.kinds()) {
+    int count = 0;
+    RackId any;
+    for (RackId rack : racks) {
+      if (counts_.rack(rack).touched > 0) continue;
+      if (std::binary_search(single_.begin(), single_.end(), rack)) continue;
+      any = rack;
+      ++count;
+      if (count > 64) break;  // room for more than is ever pending
+    }
+    if (count == 0) continue;
+    for (int c = 0; c < classes; ++c) {
+      const int room = kind.free[static_cast<size_t>(c)] * count;
+      if (room > 0) places_.push_back({any, ClassId(c), room, false, {}});
+    }
+  }
+  return match_parts();
+}
+
+std::vector<Search::Pending> Search::match_parts() {
+  const size_t n = parts_.size();
+  for (Place& place : places_) {
+    place.from.assign(n, 0);
+    place.open.assign(n, 0);
+    for (size_t i = 0; i < n; ++i) {
+      const Pending& part = parts_[i].pending;
+      const IslandId island = counts_.rack(counts_.group(part.group).entries.front().rack).island;
+      place.open[i] =
+          part.node_class == place.node_class && counts_.rack(place.rack).island == island &&
+          !closed(part.group, place.rack, place.node_class) && admits(part.group, place.rack);
+    }
+  }
+  std::vector<Pending> out;
+  for (size_t i = 0; i < n; ++i) {
+    for (int k = 0; k < parts_[i].pending.count; ++k) {
+      reached_.assign(n, 0);
+      if (augment(i)) continue;
+      for (size_t j = 0; j < n; ++j) {
+        if (reached_[j]) out.push_back(parts_[j].pending);
+      }
+      return out;
+    }
+  }
+  return out;
+}
+
+/// Finds room for one more worker of a part, moving others over where that helps.
+bool Search::augment(size_t part) {
+  reached_[part] = 1;
+  for (Place& place : places_) {
+    if (place.open[part] && place.room > 0) {
+      --place.room;
+      ++place.from[part];
+      return true;
+    }
+  }
+  for (Place& place : places_) {
+    if (!place.open[part]) continue;
+    for (size_t other = 0; other < parts_.size(); ++other) {
+      if (place.from[other] == 0 || reached_[other]) continue;
+      if (!augment(other)) continue;
+      --place.from[other];
+      ++place.from[part];
+      return true;
+    }
+  }
+  return false;
 }
 
 /// First the groups that can become whole, since that lowers a degree; each is tried so and

@@ -166,6 +166,15 @@ std::optional<bool> Prover::exhaust(int allowed_excess) {
       room_[i][c] = (last_of_island ? 0 : room_[i + 1][c]) + free_[i][c];
     }
   }
+  widest_ = free_;
+  bounds_left_.assign(order_.size() + 1, 0);
+  for (size_t i = order_.size(); i-- > 0;) {
+    bounds_left_[i] = bounds_left_[i + 1] + bound_[static_cast<size_t>(order_[i].value)];
+    if (i + 1 == order_.size()) continue;
+    for (size_t c = 0; c < counts_.class_count(); ++c) {
+      widest_[i][c] = std::max(widest_[i][c], widest_[i + 1][c]);
+    }
+  }
   const bool found = fill_rack(0, allowed_excess);
   if (limited_) return std::nullopt;
   if (found && mixed) return std::nullopt;
@@ -188,6 +197,48 @@ bool Prover::enough_room(size_t rack) const {
     if (need > room_[rack][c]) return false;
   }
   return true;
+}
+
+/// Degrees that what is left will cause at least: a group that has workers before this rack, or
+/// fits in none of the racks to come, is partly in each rack it still goes to.
+bool Prover::enough_bound(size_t rack, int allowed) const {
+  int64_t degrees = 0;
+  for (size_t p = 0; p < parts_.size();) {
+    const GroupId g = parts_[p].group;
+    const Counts::GroupCounts& group = counts_.group(g);
+    int left = 0;
+    int racks = 0;
+    bool fits = true;
+    for (; p < parts_.size() && parts_[p].group == g; ++p) {
+      if (left_[p] == 0) continue;
+      left += left_[p];
+      const int need = counts_.need(g, parts_[p].node_class);
+      int most = widest_[rack][static_cast<size_t>(parts_[p].node_class.value)] / need;
+      int stays = 0;
+      for (size_t i = rack; i < order_.size(); ++i) stays = std::max(stays, stay_[i][p]);
+      most += stays;
+      if (most == 0) return false;
+      fits &= left_[p] <= most;
+      racks = std::max(racks, (left_[p] + most - 1) / most);
+    }
+    // Immovable workers in racks to come make this no larger than it is.
+    if (left > 0 && (!fits || placed_before(rack, g, left))) {
+      degrees += static_cast<int64_t>(group.weight) * racks;
+    }
+  }
+  return degrees <= bounds_left_[rack] + allowed;
+}
+
+/// Does the group have workers in a rack before this one?
+bool Prover::placed_before(size_t rack, GroupId g, int left) const {
+  int ahead = left;
+  for (const Counts::Entry& entry : counts_.group(g).entries) {
+    if (entry.fixed == 0) continue;
+    for (size_t i = rack; i < order_.size(); ++i) {
+      if (order_[i] == entry.rack) ahead += entry.fixed;
+    }
+  }
+  return ahead < counts_.group(g).size;
 }
 
 std::string Prover::key(size_t rack) const {
@@ -217,7 +268,7 @@ bool Prover::fill_rack(size_t rack, int allowed) {
   }
   if (work_ >= limit_ || (stop_ && work_ % 1024 == 0 && stop_())) limited_ = true;
   ++work_;
-  if (limited_ || !enough_room(rack)) return false;
+  if (limited_ || !enough_room(rack) || !enough_bound(rack, allowed)) return false;
   const std::string state = key(rack);
   const auto known = failed_.find(state);
   if (known != failed_.end() && known->second >= allowed) return false;

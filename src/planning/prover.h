@@ -49,6 +49,8 @@ class Prover {
   bool choose(size_t rack, size_t index, int in_group, int degree, int allowed);
   std::string key(size_t rack) const;
   bool enough_room(size_t rack) const;
+  bool enough_bound(size_t rack, int allowed) const;
+  bool placed_before(size_t rack, GroupId group, int left) const;
   int fewest_racks(GroupId group) const;
   bool fits_whole(GroupId group, RackId rack) const;
   int forced_degree(RackId rack) const;
@@ -60,8 +62,10 @@ class Prover {
   std::vector<int> left_;  // of each part
   std::vector<std::vector<int>>
       stay_;  // by rack in order_, part: places that only the part may use
-  std::vector<std::vector<int>> free_;  // by rack in order_, class
-  std::vector<std::vector<int>> room_;  // by rack in order_, part: Σ free and stay from here on
+  std::vector<std::vector<int>> free_;    // by rack in order_, class
+  std::vector<std::vector<int>> room_;    // by rack in order_, part: Σ free and stay from here on
+  std::vector<std::vector<int>> widest_;  // by rack in order_, class: largest free from here on
+  std::vector<int64_t> bounds_left_;      // by rack in order_: Σ bounds from here on
   std::unordered_map<std::string, int> failed_;  // state → largest allowance that failed
   std::function<bool()> stop_;
   int64_t work_ = 0;

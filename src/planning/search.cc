@@ -12,6 +12,26 @@ constexpr int64_t kGrace = 64;
 
 }  // namespace
 
+/// The least cost of reaching a total gain; gains beyond 64 are asked for as 64.
+class Search::Knapsack {
+ public:
+  explicit Knapsack(int need) : reach_(std::min(need, 64)) {
+    least_.fill(kImpossible);
+    least_[0] = 0;
+  }
+  void add(int gain, int cost) {
+    for (int k = reach_; k > 0; --k) {
+      int& least = least_[static_cast<size_t>(k)];
+      least = std::min(least, least_[static_cast<size_t>(std::max(0, k - gain))] + cost);
+    }
+  }
+  int least() const { return std::min(least_[static_cast<size_t>(reach_)], kImpossible); }
+
+ private:
+  int reach_;
+  std::array<int, 65> least_;
+};
+
 void Search::set_limit(int64_t work, std::function<bool()> stop) {
   limit_ = work;
   stop_ = std::move(stop);
@@ -76,6 +96,7 @@ void Search::node(int budget) {
     branch_overfull(budget, rack, c);
     return;
   }
+  note_whole();
   if (land() || done()) return;
   if (budget == 0) {
     cut_ = true;
@@ -178,16 +199,15 @@ void Search::branch_landing(int budget) {
   if (allowed_ > 0) {
     for (RackId rack : counts_.over()) add_repair_options(rack, options);
   }
-  std::vector<Pending> open;
-  for (const Pending& part : pending_) {
-    if (part.count > 0 && !committed(part.group).valid()) open.push_back(part);
+  const bool joint = short_.empty();
+  std::vector<Pending> open = short_;
+  if (joint) {
+    for (const Part& part : parts_) open.push_back(part.pending);
   }
-  bool joint = true;
-  for (const Pending& part : open) {
-    if (landable(part, part.count) >= part.count) continue;
-    open = {part};
-    joint = false;
-    break;
+  if (budget == 1 && open.size() == 1 && !joint && allowed_ == 0 &&
+      last_move_options(open.front(), options)) {
+    try_options(options, budget);
+    return;
   }
   for (const Pending& part : open) {
     const IslandId island = counts_.rack(counts_.group(part.group).entries.front().rack).island;
@@ -212,6 +232,67 @@ void Search::branch_landing(int budget) {
                   options.end());
   }
   try_options(options, budget);
+}
+
+/// Step 4 with one move left, read backwards: the worker that leaves must itself find room where
+/// there is room now, so only groups that such racks admit come into question. False, and nothing
+/// done, where those are many.
+bool Search::last_move_options(const Pending& part, std::vector<Option>& options) const {
+  constexpr size_t kFew = 128;
+  const GroupId g = part.group;
+  const ClassId c = part.node_class;
+  const IslandId island = counts_.rack(counts_.group(g).entries.front().rack).island;
+  std::vector<RackId> roomy = touched_;
+  for (const auto& [kind, racks] : counts_.kinds()) {
+    if (kind.island != island) continue;
+    if (roomy.size() + racks.size() > kFew) return false;
+    roomy.insert(roomy.end(), racks.begin(), racks.end());
+  }
+  for (const Whole& whole : whole_) roomy.push_back(whole.rack);
+  std::sort(roomy.begin(), roomy.end());
+  roomy.erase(std::unique(roomy.begin(), roomy.end()), roomy.end());
+  std::vector<GroupId> groups;
+  for (RackId rack : roomy) {
+    if (counts_.rack(rack).island != island) continue;
+    bool room = false;
+    for (size_t k = 0; k < counts_.class_count(); ++k) room |= counts_.free(rack, ClassId(k)) > 0;
+    if (!room) continue;
+    // A group from elsewhere would need slack here, now or once a pending group is whole.
+    int slack = counts_.rack(rack).bound - counts_.rack(rack).degree;
+    for (const Whole& whole : whole_) {
+      if (whole.rack == rack) slack += counts_.group(whole.group).weight;
+    }
+    if (slack > 0) return false;
+    for (GroupId other : counts_.rack(rack).groups) {
+      groups.push_back(other);
+      if (partial(other, rack) && complete_cost(other, rack) == 1 && !closed(g, rack, c)) {
+        options.push_back({Option::kComplete, other, rack, 0, 1});
+      }
+    }
+  }
+  std::sort(groups.begin(), groups.end());
+  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  for (GroupId other : groups) {
+    const auto& entries = counts_.group(other).entries;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      const RackId rack = entries[i].rack;
+      if (entries[i].movable() == 0 || counts_.capacity(rack, c) == 0) continue;
+      if (counts_.rack(rack).island != island || closed(g, rack, c)) continue;
+      if (!may_lose(other, static_cast<int>(i))) continue;
+      const bool opens = admits(g, rack) ? entries[i].node_class == c && entries[i].up > 0
+                                         : partial(other, rack) && counts_.total(other, rack) == 1;
+      if (opens) options.push_back({Option::kTake, other, rack, static_cast<int>(i), 1});
+    }
+  }
+  if (pending(g) + 1 == counts_.group(g).size) {  // one more, and all of it may come together
+    for (const Counts::Entry& entry : counts_.group(g).entries) {
+      for (RackId rack : roomy) {
+        if (entry.movable() == 0 || counts_.find(g, rack) >= 0) continue;
+        if (complete_cost(g, rack) == 1) options.push_back({Option::kComplete, g, rack, 0, 1});
+      }
+    }
+  }
+  return true;
 }
 
 void Search::add_repair_options(RackId rack, std::vector<Option>& options) const {
@@ -475,6 +556,19 @@ bool Search::find_overfull(RackId* rack, ClassId* c) const {
   return false;
 }
 
+/// Lists the groups that placing their pending workers could make whole, each once.
+void Search::note_whole() {
+  whole_.clear();
+  for (const Pending& part : pending_) {
+    if (part.count == 0) continue;
+    const RackId rack = completable(part.group);
+    const Whole whole{part.group, rack};
+    if (rack.valid() && std::find(whole_.begin(), whole_.end(), whole) == whole_.end()) {
+      whole_.push_back(whole);
+    }
+  }
+}
+
 /// The rack in which placing the group's pending workers would make it whole and lower the degree.
 RackId Search::completable(GroupId g) const {
   if (committed(g).valid()) return RackId();
@@ -497,12 +591,8 @@ bool Search::admits(GroupId g, RackId rack) const {
   const auto over = [&](int d) { return std::max(0, d - r.bound); };
   if (counts_.excess() + over(degree + weight) - over(degree) <= allowed_) return true;
   if (pending(g) == counts_.group(g).size) return true;  // all of it may come, and stay whole
-  for (size_t i = 0; i < pending_.size(); ++i) {
-    const GroupId other = pending_[i].group;
-    const bool seen = std::any_of(pending_.begin(), pending_.begin() + static_cast<ptrdiff_t>(i),
-                                  [&](const Pending& p) { return p.group == other; });
-    if (other == g || seen || pending_[i].count == 0) continue;
-    if (completable(other) == rack) degree -= counts_.group(other).weight;
+  for (const Whole& whole : whole_) {
+    if (whole.rack == rack && whole.group != g) degree -= counts_.group(whole.group).weight;
   }
   return counts_.excess() + over(degree + weight) - over(r.degree) <= allowed_;
 }
@@ -534,10 +624,9 @@ int Search::landable(const Pending& part, int enough) const {
       add(rack);
     }
   }
-  for (const Pending& other : pending_) {
-    if (other.group == g || other.count == 0) continue;
-    const RackId rack = completable(other.group);
-    if (rack.valid() && counts_.rack(rack).island == island && counts_.find(g, rack) < 0) add(rack);
+  for (const Whole& whole : whole_) {
+    if (whole.group == g || counts_.rack(whole.rack).island != island) continue;
+    if (counts_.find(g, whole.rack) < 0) add(whole.rack);
   }
   // A rack counted twice only makes this an estimate from above, which is all that callers need.
   for (const auto& [kind, racks] : counts_.kinds()) {
@@ -567,7 +656,8 @@ int Search::bound_below() const {
       sum2 += cost;
     }
   } else if (degrees) {
-    sum2 = 2;
+    sum2 = cover2_all();
+    if (sum2 >= kImpossible) return kImpossible;
   }
   // Losses of overfull racks are different moves for different racks, but may be among those that
   // the degrees ask for.
@@ -605,26 +695,28 @@ int Search::bound_below() const {
 /// Twice the least cost of bringing the rack under its bound, by a knapsack over its partial
 /// groups.
 int Search::cover2(RackId rack) const {
+  Knapsack knapsack(counts_.rack(rack).degree - counts_.rack(rack).bound);
+  add_to_knapsack(rack, knapsack);
+  return knapsack.least();
+}
+
+/// Twice the least cost of bringing the excess of all racks together down to what is allowed.
+int Search::cover2_all() const {
+  Knapsack knapsack(counts_.excess() - allowed_);
+  for (RackId rack : counts_.over()) add_to_knapsack(rack, knapsack);
+  return knapsack.least();
+}
+
+void Search::add_to_knapsack(RackId rack, Knapsack& knapsack) const {
   const Counts::RackCounts& r = counts_.rack(rack);
-  const int need = r.degree - r.bound;
-  std::array<int, 65> least;  // least[k]: cost of covering k
-  const int reach = std::min<int>(need, 64);
-  least.fill(kImpossible);
-  least[0] = 0;
   for (GroupId g : r.groups) {
     if (!partial(g, rack)) continue;
     const int evict = evict_cost(g, rack);
     const int complete = complete_cost(g, rack);
     if (evict < 0 && complete < 0) continue;
-    const int cost = half_cost(g, rack, evict, complete);
-    const int weight = counts_.group(g).weight;
-    for (int k = reach; k > 0; --k) {
-      const int rest = std::max(0, k - weight);
-      least[static_cast<size_t>(k)] =
-          std::min(least[static_cast<size_t>(k)], least[static_cast<size_t>(rest)] + cost);
-    }
+    const int gain = std::min(counts_.group(g).weight, r.degree - r.bound);
+    knapsack.add(gain, half_cost(g, rack, evict, complete));
   }
-  return std::min(least[static_cast<size_t>(reach)], kImpossible);
 }
 
 int Search::half_cost(GroupId g, RackId rack, int evict, int complete) const {

@@ -71,6 +71,11 @@ class Search {
     ClassId node_class;
     int count = 0;
   };
+  struct Whole {  // a group that its pending workers would make whole in the rack
+    GroupId group;
+    RackId rack;
+    friend bool operator==(const Whole&, const Whole&) = default;
+  };
   struct Landing {
     GroupId group;
     ClassId node_class;
@@ -96,6 +101,7 @@ class Search {
   void forbid(const Option& option);
   bool done();
 
+  bool last_move_options(const Pending& part, std::vector<Option>& options) const;
   void add_repair_options(RackId rack, std::vector<Option>& options) const;
   void add_loss_options(RackId rack, ClassId c, std::vector<Option>& options) const;
   void add_opening_options(const Pending& part, RackId rack, bool joint,
@@ -116,9 +122,13 @@ class Search {
   bool closed(GroupId group, RackId rack, ClassId c) const;
   int pending(GroupId group) const;
   RackId completable(GroupId group) const;
+  void note_whole();
   bool find_overfull(RackId* rack, ClassId* c) const;
   int bound_below() const;
+  class Knapsack;
   int cover2(RackId rack) const;
+  int cover2_all() const;
+  void add_to_knapsack(RackId rack, Knapsack& knapsack) const;
   int half_cost(GroupId group, RackId rack, int evict, int complete) const;
   bool admits(GroupId group, RackId rack) const;
   int landable(const Pending& part, int enough) const;
@@ -130,7 +140,18 @@ class Search {
     bool placed = false;  // with its group, whole
     std::vector<RackId> racks;
   };
+  struct Place {  // a rack, or the racks of one kind together, for workers of one class
+    RackId rack;
+    ClassId node_class;
+    int room = 0;
+    bool single = true;
+    std::vector<char> open{};  // to each part
+    std::vector<int> from{};   // workers matched, by part
+  };
   bool land();
+  std::vector<Pending> short_parts();
+  std::vector<Pending> match_parts();
+  bool augment(size_t part);
   bool land_groups(size_t index);
   bool land_from(size_t index);
   bool land_whole(size_t index);
@@ -151,8 +172,12 @@ class Search {
   std::vector<Landing> landing_;
   std::vector<std::pair<GroupId, RackId>> committed_;
   std::vector<RackId> touched_;  // racks with a take or a completion, with repeats
+  std::vector<Whole> whole_;     // of the state that land() was last asked about
   std::vector<Part> parts_;
-  std::vector<const Counts::Kinds::value_type*> open_kinds_;
+  std::vector<Pending> short_;  // after land(): parts that lack room together
+  std::vector<Place> places_;
+  std::vector<RackId> single_;
+  std::vector<char> reached_;
   int64_t landing_limit_ = 0;
   std::vector<int> domain_free_;  // by island and class: Σ free
   std::vector<CountChange> best_;

@@ -94,6 +94,11 @@ class Solver {
     Prover prover(counts_);
     prover.set_limit(share(kProofWork), options_.stop);
     if (prover.excess_bound() > 0) return infeasible();
+    if (counts_.rack_count() <= kProofRacks) {
+      const std::optional<bool> feasible = prover.feasible(0);
+      used_ += prover.work();
+      if (feasible == false) return infeasible();
+    }
     Repair repair(counts_, options_.stop, share(INT64_MAX));
     repair.set_accept(accept_);
     const std::optional<std::vector<CountChange>> repaired = repair.run(solution_.lower_bound);
@@ -104,10 +109,6 @@ class Solver {
     if (repaired) {
       finish(PlanStatus::kFeasible, *repaired);
       best = solution_.moves();
-    } else if (counts_.rack_count() <= kProofRacks) {
-      const std::optional<bool> feasible = prover.feasible(0);
-      used_ += prover.work();
-      if (feasible == false) return infeasible();
     }
     if (!spent() && deepen(&budget, best - 1, 0, share(INT64_MAX), &never)) {
       return never ? infeasible() : true;
