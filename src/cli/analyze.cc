@@ -28,8 +28,8 @@ constexpr const char* kExamples =
     "  monkeytree import slurm ... | monkeytree analyze -\n"
     "  monkeytree analyze cluster.json --json        monkeytree/analysis/v1\n"
     "\n"
-    "A rack is a row and a letter is a job; 3/2 is a degree of 3 over a bound of 2: three\n"
-    "rings leave the rack and two uplinks carry them.";
+    "A rack is a row and a letter is a job; 3/2 is a degree of 3 over a bound of 2:\n"
+    "three rings leave the rack and two uplinks carry them.";
 
 /// Writes the analysis for people.
 class AnalysisText {
@@ -235,8 +235,8 @@ class AnalysisText {
     if (analysis_.fragmented.empty()) return "";
     std::vector<FragmentedJob> jobs = analysis_.fragmented;
     std::stable_sort(jobs.begin(), jobs.end(), [](const FragmentedJob& a, const FragmentedJob& b) {
-      if (a.over.empty() != b.over.empty()) return b.over.empty();
-      return a.over.size() > b.over.size();
+      if (a.over.size() != b.over.size()) return a.over.size() > b.over.size();
+      return a.workers > b.workers;
     });
     Table table({"", "job", "name", "racks", "over", "rings", "workers",
                  analysis_.gpus_known ? "GPUs" : "slots"});

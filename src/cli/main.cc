@@ -1,20 +1,23 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
 
 #include "cli/analyze.h"
 #include "cli/check.h"
 #include "cli/common.h"
+#include "cli/help.h"
 #include "cli/plan.h"
+#include "cli/route.h"
 
 namespace monkeytree {
 namespace {
 
 constexpr const char* kDescription =
-    "Finds the racks whose uplinks the jobs of a cluster fight over, the fewest moves of\n"
-    "workers that end it, and a private uplink for each flow.";
+    "Finds the racks whose uplinks the jobs of a cluster fight over, the fewest\n"
+    "moves of workers that end it, and a private uplink for each flow.";
 
 constexpr const char* kExamples =
     "Examples:\n"
@@ -41,11 +44,12 @@ int run(int argc, char** argv) {
   app.footer(kExamples);
   app.set_version_flag("--version", "monkeytree " MONKEYTREE_VERSION);
   app.require_subcommand(1);
-  app.get_formatter()->column_width(28);
+  app.formatter(std::make_shared<HelpFormatter>());
   int exit_code = kExitDone;
   add_analyze(app, exit_code);
   add_plan(app, exit_code);
   add_check(app, exit_code);
+  add_route(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -40,9 +40,9 @@ constexpr const char* kExamples =
     "  monkeytree plan cluster.json --json > plan.json && \\\n"
     "    monkeytree check cluster.json plan.json\n"
     "\n"
-    "Moves of one round may run together; a round starts when the one before has ended.\n"
-    "Ctrl-C ends the search with the best plan so far. Exit code: 0 compliant or optimal,\n"
-    "3 infeasible, 4 a limit was hit.";
+    "Moves of one round may run together; a round starts when the one before has\n"
+    "ended. Ctrl-C ends the search with the best plan so far.\n"
+    "Exit code: 0 compliant or optimal, 3 infeasible, 4 a limit was hit.";
 
 struct PlanArguments {
   std::string snapshot;

@@ -20,11 +20,11 @@ constexpr const char* kExamples =
     "  monkeytree route cluster.json                  the uplink of every ring flow\n"
     "  monkeytree route cluster.json --json > routes.json\n"
     "  monkeytree route later.json --previous routes.json\n"
-    "                                                 changes as few of them as it can\n"
+    "                                                changes as few of them as it can\n"
     "\n"
-    "A flow is one ring's hop from a rack to another. It goes up to a spine and down from\n"
-    "there; two flows on one uplink or downlink share its speed. Where every rack is within\n"
-    "its bound and all reach the same spines, no two flows share any.";
+    "A flow is one ring's hop from a rack to another. It goes up to a spine and down\n"
+    "from there; two flows on one uplink or downlink share its speed. Where every\n"
+    "rack is within its bound and all reach the same spines, no two share any.";
 
 struct RouteOptions {
   std::string snapshot, previous;
@@ -163,8 +163,7 @@ void add_route(CLI::App& app, int& exit_code) {
   command.add_flag("--json", options->json, "print monkeytree/routes/v1");
   command
       .add_option("--previous", options->previous,
-                  "routes as they are now (\"-\": standard input); as few as\n"
-                  "possible change")
+                  "routes as they are now (- is standard input); as few as possible change")
       ->type_name("ROUTES");
   add_uplinks_option(command, options->uplinks);
   command.callback([options, &exit_code] { exit_code = run_route(*options); });
