@@ -9,6 +9,7 @@
 
 #include "base/hostlist.h"
 #include "base/json.h"
+#include "base/json_syntax.h"
 
 namespace monkeytree {
 namespace {
@@ -56,6 +57,13 @@ class Checker {
       switches_[i].line = spec.line;
       switches_[i].leaf = spec.nodes.has_value();
       if (spec.name.empty()) error(i, fmt::format("a {} without a name", what_));
+      if (valid_utf8_prefix(spec.name) != spec.name.size()) {
+        error(i, fmt::format("{} {}: the name is not UTF-8", what_, quote(spec.name)));
+      } else if (spec.name.find('[') != std::string::npos) {
+        warning(i, fmt::format("{} {}: brackets are part of the name here, slurmctld does not "
+                               "expand them",
+                               what_, quote(spec.name)));
+      }
       const auto [first, is_new] = by_name_.emplace(spec.name, i);
       if (is_new || spec.name.empty()) continue;
       const SwitchSpec& before = specs_[first->second];
@@ -79,6 +87,11 @@ class Checker {
     std::vector<std::string> taken;
     size_t taken_by = 0;
     for (std::string& node : expand(i, *specs_[i].nodes, "Nodes")) {
+      if (valid_utf8_prefix(node) != node.size()) {
+        error(i, fmt::format("node {}: the name is not UTF-8", quote(node)));
+      } else if (node.find_first_of("\"'\\=") != std::string::npos) {
+        warning(i, fmt::format("node {}: an odd name, expected a host's", quote(node)));
+      }
       if (number_exceeds_slurm(node)) {
         warning(i, fmt::format("node {}: slurmctld reads its number as 18446744073709551615",
                                quote(node)));

@@ -54,8 +54,9 @@ class ConfParser {
   std::vector<SwitchSpec> take_specs() { return std::move(specs_); }
   bool blocks() const { return block_line_ != 0; }
 
-  void check_one_kind(const std::string& file) {
+  void check_one_kind(const std::string& file, bool faultless) {
     if (switch_line_ == 0 && block_line_ == 0) {
+      if (!faultless) return;
       diagnostics_.error(file, 0, "", "holds no switches and no blocks");
     } else if (switch_line_ != 0 && block_line_ != 0) {
       diagnostics_.error(file, std::max(switch_line_, block_line_), "",
@@ -79,6 +80,9 @@ class ConfParser {
   static std::string leftover_fault(std::string_view rest) {
     while (!rest.empty() && is_blank(rest.front())) rest.remove_prefix(1);
     if (rest.substr(0, 3) == "\xef\xbb\xbf") return "byte order mark, expected Key=Value";
+    if (same_key(rest.substr(0, 8), "include ")) {
+      return fmt::format("{}: an Include must start in the line's first column", quote(rest));
+    }
     return fmt::format("{}: expected Key=Value", quote(rest));
   }
 
@@ -151,7 +155,7 @@ std::optional<Topology> read_topology_conf(const std::string& file, const ReadTe
   if (diagnostics.error_count() > before) return std::nullopt;  // half a file is not worth judging
   ConfParser parser(diagnostics);
   for (const ConfLine& line : lines) parser.parse(line);
-  parser.check_one_kind(file);
+  parser.check_one_kind(file, diagnostics.error_count() == before);
   const bool blocks = parser.blocks();
   std::optional<Topology> topology = check_topology(parser.take_specs(), blocks, diagnostics);
   if (diagnostics.error_count() > before) return std::nullopt;

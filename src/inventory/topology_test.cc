@@ -10,9 +10,7 @@
 namespace monkeytree {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 /// Files that exist only in a test.
 struct Files {
