@@ -20,8 +20,8 @@ constexpr const char* kSlurmExamples =
     "  squeue --json | monkeytree import slurm --topology topology.yaml --jobs - |\n"
     "      monkeytree analyze -\n"
     "\n"
-    "A job tells its parallelism in its comment: sbatch --comment dp=4,tp=8,pp=2. What is\n"
-    "read, and every warning: docs/slurm.md.";
+    "A job tells its parallelism in its comment: sbatch --comment dp=4,tp=8,pp=2.\n"
+    "What is read, and every warning: docs/slurm.md.";
 
 constexpr const char* kCsvExamples =
     "Examples:\n"
@@ -104,7 +104,10 @@ void add_csv(CLI::App& parent, const std::shared_ptr<ImportOptions>& options, in
 }  // namespace
 
 void add_import(CLI::App& app, int& exit_code) {
-  CLI::App& command = add_command(app, "import", "a cluster's own files to a snapshot", "");
+  CLI::App& command = add_command(app, "import", "a cluster's own files to a snapshot",
+                                  "Examples:\n"
+                                  "  monkeytree import slurm --help\n"
+                                  "  monkeytree import csv --help");
   command.require_subcommand(1);
   const auto options = std::make_shared<ImportOptions>();
   add_slurm(command, options, exit_code);

@@ -9,6 +9,7 @@
 #include "cli/check.h"
 #include "cli/common.h"
 #include "cli/help.h"
+#include "cli/import.h"
 #include "cli/plan.h"
 #include "cli/route.h"
 
@@ -21,9 +22,11 @@ constexpr const char* kDescription =
 
 constexpr const char* kExamples =
     "Examples:\n"
+    "  monkeytree import slurm --help          Slurm's files to cluster.json\n"
     "  monkeytree analyze cluster.json         which racks are over their bound\n"
     "  monkeytree plan cluster.json            the fewest moves that mend them\n"
     "  monkeytree plan cluster.json --json     the same for programs\n"
+    "  monkeytree route cluster.json           the uplink of every flow\n"
     "  monkeytree COMMAND --help               what a command takes, by example\n"
     "\n"
     "Exit codes: 0 done, 1 failed, 2 bad usage or bad input, 3 infeasible or refuted,\n"
@@ -42,10 +45,12 @@ int end_of_parsing(const CLI::App& app, const CLI::ParseError& error) {
 int run(int argc, char** argv) {
   CLI::App app(kDescription, "monkeytree");
   app.footer(kExamples);
-  app.set_version_flag("--version", "monkeytree " MONKEYTREE_VERSION);
+  app.set_help_flag("-h,--help", "print this page");
+  app.set_version_flag("--version", "monkeytree " MONKEYTREE_VERSION, "print the version");
   app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormatter>());
   int exit_code = kExitDone;
+  add_import(app, exit_code);
   add_analyze(app, exit_code);
   add_plan(app, exit_code);
   add_check(app, exit_code);

@@ -156,8 +156,8 @@ int exit_code_of(PlanStatus status) {
 
 void add_plan(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<PlanArguments>();
-  CLI::App& command =
-      add_command(app, "plan", "the fewest moves that end it, in rounds", kExamples);
+  CLI::App& command = add_command(
+      app, "plan", "the fewest moves that bring every rack under its bound, in rounds", kExamples);
   add_snapshot_argument(command, arguments->snapshot);
   command.add_flag("--json", arguments->json, "print JSON for programs");
   add_uplinks_option(command, arguments->uplinks);
