@@ -9,8 +9,8 @@
 namespace monkeytree {
 namespace {
 
-/// What a rack can do about one entry: pay `cost`, cover `cover` of its demand, and change its load
-/// by `load` workers.
+/// What a rack can do about one entry: pay `cost` (moves in units, and strain), cover `cover` of
+/// its demand, and change its load by `load` workers.
 struct Offer {
   int cost = 0;
   int cover = 0;
@@ -56,11 +56,11 @@ class Ledger {
                 std::clamp(load + offer.load, -reach_, reach_));
   }
 
-  /// Least cost with the demand met, each worker above `free` displaced at cost 1.
-  int cheapest(int free) const {
+  /// Least cost with the demand met, each worker above `free` displaced at the cost of a move.
+  int cheapest(int free, int unit) const {
     int least = kNever;
     for (int load = -reach_; load <= reach_; ++load) {
-      least = std::min(least, cells_[cell(demand_, load)] + std::max(0, load - free));
+      least = std::min(least, cells_[cell(demand_, load)] + unit * std::max(0, load - free));
     }
     return std::min(least, kNever);
   }
@@ -94,6 +94,7 @@ struct OwnEntry {
 
 /// An entry that can be emptied, whatever becomes of its group.
 struct Price {
+  int cost = 0;
   int workers = 0;
   int weight = 0;
   int group = 0;
@@ -128,6 +129,7 @@ class CoverProblem {
       model_of_[t] = static_cast<int>(models_.size());
       models_.emplace_back().rack = static_cast<int>(t);
     }
+    choose_unit();
     list_prices();
     find_useful_completions();
     for (size_t g = 0; g < groups.size(); ++g) add_group(static_cast<int>(g));
@@ -148,7 +150,7 @@ class CoverProblem {
       return out;
     }
     const CostMinimum least = minimise(network_, work_limit);
-    out.lower_bound = least.lower_bound;
+    out.lower_bound = least.lower_bound >= kNever ? kNever : least.lower_bound / unit_;
     out.largest = least.largest;
     out.work += least.work;
     if (out.lower_bound >= kNever) name_conflict(least, out);
@@ -176,39 +178,64 @@ class CoverProblem {
     return sum;
   }
 
+  /// Makes one move dearer than all strain together. Strains too large for the range of a cost lose
+  /// their last bits.
+  void choose_unit() {
+    int64_t workers = 0, strain = 0;
+    for (const CoverGroup& group : groups_) {
+      for (const CoverEntry& e : group.entries) {
+        workers += 2 * e.workers;  // once displaced, once emptied
+        strain += e.strain;
+      }
+    }
+    while ((workers + 1) * ((strain >> strain_shift_) + 1) > kNever / 2) ++strain_shift_;
+    unit_ = static_cast<int>((strain >> strain_shift_) + 1);
+  }
+
+  int price_of(const CoverEntry& e) const {
+    return e.workers * unit_ + (e.strain >> strain_shift_);
+  }
+
   void list_prices() {
     for (size_t g = 0; g < groups_.size(); ++g) {
       for (const CoverEntry& e : groups_[g].entries) {
         if (!over(e.rack) || !e.can_empty) continue;
         models_[model_of_[e.rack]].prices.push_back(
-            {e.workers, groups_[g].weight, static_cast<int>(g)});
+            {price_of(e), e.workers, groups_[g].weight, static_cast<int>(g)});
       }
     }
     for (RackModel& model : models_) std::sort(model.prices.begin(), model.prices.end());
   }
 
-  /// The most that it can be worth to the rack of the entry not to count the group, whatever the
-  /// others do: what a substitute costs, be it the entry itself or another of no less weight.
-  /// Substitutes that are in use already weigh less than the demand together, so among the cheapest
-  /// ones that weigh as much as the demand one is left. (Emptying it makes room for as many workers
-  /// as it costs, so this holds where workers must be displaced, too.)
-  int worth(int g, const CoverEntry& entry) const {
-    const int most = entry.can_empty ? entry.workers : kNever;
+  /// What can always be emptied at most so that the group need not be covered at the entry: the
+  /// entry itself, or another one of no less weight. Others that are in use already weigh less than
+  /// the demand together, so among the cheapest ones that weigh as much as the demand one is left.
+  Price substitute(int g, const CoverEntry& entry) const {
+    const Price itself{entry.can_empty ? price_of(entry) : kNever, entry.workers, 0, g};
     int seen = 0;
     for (const Price& price : models_[model_of_[entry.rack]].prices) {
-      if (price.workers >= most) break;
+      if (price.cost >= itself.cost) break;
       if (price.group == g || price.weight < groups_[g].weight) continue;
       seen += price.weight;
-      if (seen >= racks_[entry.rack].demand) return price.workers;
+      if (seen >= racks_[entry.rack].demand) return price;
     }
-    return most;
+    return itself;
   }
 
-  /// As worth(), and counts the room that the entry's workers leave behind, which saves as many
-  /// displaced workers, but no more than there can be.
-  int worth_emptied(int g, const CoverEntry& entry) const {
-    const RackModel& model = models_[model_of_[entry.rack]];
-    return std::max(worth(g, entry), std::min(entry.workers, model.most_displaced));
+  /// The most that it is worth to the rack of the entry that the group be completed there, whatever
+  /// the others do. (Emptying a substitute makes room for as many workers as it moves, so this
+  /// holds where workers must be displaced, too.)
+  int64_t worth_completed(int g, const CoverEntry& entry) const {
+    return substitute(g, entry).cost;
+  }
+
+  /// The same for emptying the entry, which also makes room for as many workers as leave, but saves
+  /// no more displaced ones than there can be.
+  int64_t worth_emptied(int g, const CoverEntry& entry) const {
+    const Price other = substitute(g, entry);
+    const int room = std::min(entry.workers, models_[model_of_[entry.rack]].most_displaced);
+    const int64_t most = other.cost + int64_t{unit_} * std::max(0, room - other.workers);
+    return entry.can_empty ? std::min<int64_t>(most, price_of(entry)) : most;
   }
 
   /// The completions that can be better than none: they pay for the workers in all other racks, and
@@ -222,10 +249,11 @@ class CoverProblem {
     std::vector<int> useful;
     for (size_t i = 0; i < entries.size(); ++i) {
       if (!over(entries[i].rack)) continue;
-      const int price = arrivals(groups_[g], i);
-      if (price < 0) continue;
-      const int64_t gain = emptying_all - worth_emptied(g, entries[i]) + worth(g, entries[i]);
-      if (price < gain) useful.push_back(static_cast<int>(i));
+      const int incoming = arrivals(groups_[g], i);
+      if (incoming < 0) continue;
+      const int64_t gain =
+          emptying_all - worth_emptied(g, entries[i]) + worth_completed(g, entries[i]);
+      if (int64_t{unit_} * incoming < gain) useful.push_back(static_cast<int>(i));
     }
     return useful;
   }
@@ -267,10 +295,10 @@ class CoverProblem {
       if (!over(e.rack)) continue;
       OwnEntry own{g, {}};
       own.choice.add({});
-      if (e.can_empty) own.choice.add({e.workers, group.weight, -e.workers});
+      if (e.can_empty) own.choice.add({price_of(e), group.weight, -e.workers});
       if (variable.completes.size() > 1) {  // the one rack that is over
         const int incoming = arrivals(group, i);
-        own.choice.add({incoming, group.weight, incoming});
+        own.choice.add({unit_ * incoming, group.weight, incoming});
       }
       if (own.choice.count > 1) models_[model_of_[e.rack]].own.push_back(own);
     }
@@ -282,7 +310,8 @@ class CoverProblem {
     const size_t values = variable.completes.size();
     CostTable own{{x}, {}};
     for (int completed : variable.completes) {
-      own.cost.push_back(completed < 0 ? 0 : arrivals(group, static_cast<size_t>(completed)));
+      own.cost.push_back(completed < 0 ? 0
+                                       : unit_ * arrivals(group, static_cast<size_t>(completed)));
     }
     for (size_t i = 0; i < group.entries.size(); ++i) {
       const CoverEntry& e = group.entries[i];
@@ -290,7 +319,7 @@ class CoverProblem {
       Seat seat{x, variable.group, std::vector<SeatState>(values, kEmptied), {}};
       seat.state[0] = kFree;
       seat.choice[kFree].add({});
-      if (e.can_empty) seat.choice[kFree].add({e.workers, group.weight, -e.workers});
+      if (e.can_empty) seat.choice[kFree].add({price_of(e), group.weight, -e.workers});
       seat.choice[kEmptied].add({0, group.weight, -e.workers});
       for (size_t v = 1; v < values; ++v) {
         if (variable.completes[v] != static_cast<int>(i)) continue;
@@ -360,7 +389,7 @@ class CoverProblem {
   void fill(const RackModel& model, size_t open, size_t cell, size_t cells, const Ledger& ledger,
             CostTable& table, CoverResult& out) const {
     if (open == 0) {
-      table.cost[cell] = ledger.cheapest(std::max(0, racks_[model.rack].free_slots));
+      table.cost[cell] = ledger.cheapest(std::max(0, racks_[model.rack].free_slots), unit_);
       return;
     }
     const Seat& seat = model.seats[open - 1];
@@ -394,7 +423,9 @@ class CoverProblem {
   void act(const std::vector<int>& value, CoverResult& out) const {
     for (size_t x = 0; x < variables_.size(); ++x) {
       const int completed = variables_[x].completes[value[x]];
-      if (completed >= 0) complete(variables_[x].group, completed, out);
+      if (completed < 0) continue;
+      const int g = variables_[x].group;
+      complete(g, groups_[g].entries[completed].rack, out);
     }
     for (const RackModel& model : models_) {
       if (!act_in(model, value, out)) {
@@ -411,14 +442,13 @@ class CoverProblem {
     }
   }
 
-  /// Completes the group in the rack of the entry; the cost counts here for all racks.
-  void complete(int g, int entry, CoverResult& out) const {
-    const std::vector<CoverEntry>& entries = groups_[g].entries;
-    out.complete.push_back({g, entries[entry].rack});
-    for (size_t i = 0; i < entries.size(); ++i) {
-      if (static_cast<int>(i) == entry) continue;
-      out.evict.push_back({g, entries[i].rack});
-      out.cost += entries[i].workers;
+  /// Completes the group in the rack; what that costs counts here for all racks.
+  void complete(int g, int rack, CoverResult& out) const {
+    out.complete.push_back({g, rack});
+    for (const CoverEntry& e : groups_[g].entries) {
+      if (e.rack == rack) continue;
+      out.evict.push_back({g, e.rack});
+      out.cost += e.workers;
     }
   }
 
@@ -431,6 +461,8 @@ class CoverProblem {
   std::vector<RackModel> models_;
   std::vector<Variable> variables_;
   CostNetwork network_;
+  int strain_shift_ = 0;
+  int unit_ = 1;  ///< cost of one move; strain together costs less
 };
 
 /// Walks the rack's ledgers back from the cheapest end to see which offers were taken; false where
@@ -454,14 +486,15 @@ bool CoverProblem::act_in(const RackModel& model, const std::vector<int>& value,
   for (const Choice* choice : choices) ledgers.push_back(ledgers.back().after(*choice));
 
   const int free = std::max(0, rack.free_slots);
-  const int least = ledgers.back().cheapest(free);
+  const int least = ledgers.back().cheapest(free, unit_);
   if (least >= kNever) return false;
-  out.cost += least;
   int cover = rack.demand, load = -model.reach;
-  while (ledgers.back().at(ledgers.back().cell(cover, load)) + std::max(0, load - free) != least) {
+  while (ledgers.back().at(ledgers.back().cell(cover, load)) + unit_ * std::max(0, load - free) !=
+         least) {
     ++load;
   }
   out.displaced[model.rack] = std::max(0, load - free);
+  out.cost += out.displaced[model.rack];
   int cell = ledgers.back().cell(cover, load);
   for (size_t i = choices.size(); i-- > 0;) {
     const Ledger& before = ledgers[i];
@@ -484,12 +517,9 @@ bool CoverProblem::act_in(const RackModel& model, const std::vector<int>& value,
     if (offer.cost == 0) continue;  // nothing, or decided by the group's value and noted there
     if (offer.load < 0) {
       out.evict.push_back({group[i], model.rack});
-      continue;
-    }
-    const std::vector<CoverEntry>& entries = groups_[group[i]].entries;
-    out.complete.push_back({group[i], model.rack});
-    for (const CoverEntry& e : entries) {
-      if (e.rack != model.rack) out.evict.push_back({group[i], e.rack});
+      out.cost -= offer.load;
+    } else {
+      complete(group[i], model.rack, out);
     }
   }
   return true;

@@ -42,6 +42,9 @@ struct CoverEntry {
   int workers = 1;           ///< > 0
   bool can_empty = true;     ///< no immovable worker here
   bool can_hold_all = true;  ///< the rack could hold the whole group if everything else left
+  int strain = 0;  ///< ≥ 0; of the cheapest solutions, the one with the least strain of the entries
+                   ///< that are emptied without a completion is chosen (say, how hard it is to find
+                   ///< a place for these workers); never changes the cost
 };
 
 /// A partial group: entries in at least two racks, each rack once, all of them listed, whether over
