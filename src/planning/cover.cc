@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -122,8 +123,12 @@ constexpr int64_t kAllCells = 1 << 24;
 
 class CoverProblem {
  public:
-  CoverProblem(const std::vector<CoverRack>& racks, const std::vector<CoverGroup>& groups)
-      : racks_(racks), groups_(groups), model_of_(racks.size(), -1) {
+  CoverProblem(const std::vector<CoverRack>& racks, const std::vector<CoverGroup>& groups,
+               bool with_strain)
+      : racks_(racks),
+        groups_(groups),
+        model_of_(racks.size(), -1),
+        strain_shift_(with_strain ? 0 : std::numeric_limits<int>::digits) {
     for (size_t t = 0; t < racks.size(); ++t) {
       if (racks[t].demand <= 0) continue;
       model_of_[t] = static_cast<int>(models_.size());
@@ -192,9 +197,11 @@ class CoverProblem {
     unit_ = static_cast<int>((strain >> strain_shift_) + 1);
   }
 
-  int price_of(const CoverEntry& e) const {
-    return e.workers * unit_ + (e.strain >> strain_shift_);
+  int strain_of(const CoverEntry& e) const {
+    return static_cast<int>(int64_t{e.strain} >> strain_shift_);
   }
+
+  int price_of(const CoverEntry& e) const { return e.workers * unit_ + strain_of(e); }
 
   void list_prices() {
     for (size_t g = 0; g < groups_.size(); ++g) {
@@ -461,8 +468,8 @@ class CoverProblem {
   std::vector<RackModel> models_;
   std::vector<Variable> variables_;
   CostNetwork network_;
-  int strain_shift_ = 0;
-  int unit_ = 1;  ///< cost of one move; strain together costs less
+  int strain_shift_;  ///< low bits of strains that are left out
+  int unit_ = 1;      ///< cost of one move; strain together costs less
 };
 
 /// Walks the rack's ledgers back from the cheapest end to see which offers were taken; false where
@@ -529,7 +536,16 @@ bool CoverProblem::act_in(const RackModel& model, const std::vector<int>& value,
 
 CoverResult solve_cover(const std::vector<CoverRack>& racks, const std::vector<CoverGroup>& groups,
                         int64_t work_limit) {
-  return CoverProblem(racks, groups).solve(work_limit);
+  CoverResult first = CoverProblem(racks, groups, true).solve(work_limit);
+  if (first.proved()) return first;
+  // Strain sets solutions apart that would else be alike: without it more can be struck out.
+  CoverResult plain = CoverProblem(racks, groups, false).solve(work_limit);
+  plain.work += first.work;
+  plain.lower_bound = std::max(plain.lower_bound, first.lower_bound);
+  if (plain.cost <= first.cost) return plain;
+  first.work = plain.work;
+  first.lower_bound = plain.lower_bound;
+  return first;
 }
 
 }  // namespace monkeytree
