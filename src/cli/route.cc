@@ -55,7 +55,7 @@ std::string summary(const Snapshot& snapshot, const Routes& routes, const Paint&
     out += paint.good("isolated: every flow has an uplink and a downlink of its own") + "\n";
   }
   if (!routes.shared.empty()) {
-    out += paint.bad(fmt::format("not isolated: {} carry more than one flow",
+    out += paint.bad(fmt::format("not isolated: more than one flow on {}",
                                  counted(static_cast<long long>(routes.shared.size()), "link"))) +
            "\n";
   }
@@ -96,8 +96,7 @@ std::string shared_links(const Snapshot& snapshot, const Routes& routes, const P
   }
   std::string out = "\n" + table.text(paint);
   if (rows < routes.shared.size()) {
-    out += fmt::format("... and {} more\n",
-                       counted(static_cast<long long>(routes.shared.size() - rows), "link"));
+    out += fmt::format("... and {} more (--json gives all)\n", routes.shared.size() - rows);
   }
   return out;
 }
@@ -114,8 +113,7 @@ std::string flows_table(const Snapshot& snapshot, const Routes& routes, const Pa
   }
   std::string out = "\n" + table.text(paint);
   if (rows < routes.flows.size()) {
-    out += fmt::format("... and {} more (--json gives all)\n",
-                       counted(static_cast<long long>(routes.flows.size() - rows), "flow"));
+    out += fmt::format("... and {} more (--json gives all)\n", routes.flows.size() - rows);
   }
   return out;
 }
