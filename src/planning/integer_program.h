@@ -26,7 +26,7 @@ class IntegerProgram {
   void set_objective(Terms terms) { objective_ = std::move(terms); }
   static constexpr double kFree = 1e30;
 
-  /// Minimises. CPU seconds. `plain` leaves out preprocessing, cuts and heuristics.
+  /// Minimises. CPU seconds. `plain` leaves out preprocessing and all cuts.
   Solution solve(double seconds, bool plain = false) const;
   /// True where the values satisfy every row and column, in integers.
   bool satisfied(const std::vector<int>& values) const;

@@ -158,65 +158,68 @@ class Formulation {
   }
 
   void add_degrees() {
-    std::map<std::pair<GroupId, RackId>, Terms> present;
-    std::map<std::pair<GroupId, RackId>, int> most;
+    IdVector<GroupId, std::map<RackId, Presence>> present(s_.groups.size());
     for (const auto& [key, count] : counts_) {
       const auto& [group, node_class, rack] = key;
-      present[{group, rack}].emplace_back(count.column, 1);
-      most[{group, rack}] += program_.column(count.column).second;
+      Presence& presence = present[group][rack];
+      presence.workers.emplace_back(count.column, 1);
+      presence.most += program_.column(count.column).second;
     }
     for (GroupId id : s_.groups.keys()) {
       for (const auto& [rack, fixed] : fixed_[id]) {
-        present[{id, rack}];
-        most[{id, rack}] += fixed;
+        present[id][rack].fixed = fixed;
+        present[id][rack].most += fixed;
       }
     }
     IdVector<RackId, Terms> degree(s_.racks.size());
-    IdVector<RackId, int> always(s_.racks.size(), 0);
-    for (const auto& [key, terms] : present) {
-      const auto& [group, rack] = key;
-      const int size = static_cast<int>(s_.groups[group].workers.size());
-      if (size < 2) continue;
-      const auto held = fixed_[group].find(rack);
-      const int fixed = held == fixed_[group].end() ? 0 : held->second;
-      add_indicators(group, terms, fixed, std::min(size, most.at(key)), degree[rack], always[rack]);
+    for (GroupId id : s_.groups.keys()) {
+      if (s_.groups[id].workers.size() > 1) add_indicators(id, present[id], degree);
     }
     for (RackId rack : s_.racks.keys()) {
-      int largest = always[rack];
-      for (const auto& [column, rings] : degree[rack]) {
-        if (rings > 0) largest += static_cast<int>(rings);
-      }
+      int largest = 0;
+      for (const auto& [column, rings] : degree[rack]) largest += static_cast<int>(rings);
       if (largest <= bounds_[rack]) continue;
       if (with_excess_) {
         const int over = program_.add_column(0, largest - bounds_[rack]);
         excess_.emplace_back(over, 1);
         degree[rack].emplace_back(over, -1);
       }
-      program_.add_row(-kFree, bounds_[rack] - always[rack], std::move(degree[rack]));
+      program_.add_row(-kFree, bounds_[rack], std::move(degree[rack]));
     }
   }
 
-  /// u and v of one group in one rack, added to the rack's degree; `always` is what is always
-  /// there.
-  void add_indicators(GroupId group, const Terms& workers, int fixed, int most, Terms& degree,
-                      int& always) {
-    const int rings = s_.groups[group].rings;
+  /// Of a group in a rack: its movable workers, how many others, and the most there can be in all.
+  struct Presence {
+    Terms workers;
+    int fixed = 0;
+    int most = 0;
+  };
+
+  /// y, v and q of one group; y is added to the degrees.
+  void add_indicators(GroupId group, const std::map<RackId, Presence>& present,
+                      IdVector<RackId, Terms>& degree) {
     const int size = static_cast<int>(s_.groups[group].workers.size());
-    if (fixed > 0) {
-      always += rings;
-    } else {
-      const int some = program_.add_column(0, 1);
-      Terms row = workers;
-      row.emplace_back(some, -most);
-      program_.add_row(-kFree, 0, std::move(row));
-      degree.emplace_back(some, rings);
+    const int torn = program_.add_column(0, 1);
+    Terms somewhere_whole{{torn, 1}}, twice{{torn, -2}};
+    for (const auto& [rack, presence] : present) {
+      const int partly = program_.add_column(0, 1);
+      Terms above = presence.workers, below = presence.workers;
+      above.emplace_back(partly, -std::min(size - 1, presence.most));
+      below.emplace_back(partly, -1);
+      if (presence.most >= size) {
+        const int whole = program_.add_column(0, 1);
+        above.emplace_back(whole, -size);
+        below.emplace_back(whole, -size);
+        somewhere_whole.emplace_back(whole, 1);
+      }
+      program_.add_row(-kFree, -presence.fixed, std::move(above));
+      program_.add_row(-presence.fixed, kFree, std::move(below));
+      program_.add_row(0, kFree, {{torn, 1}, {partly, -1}});
+      twice.emplace_back(partly, 1);
+      degree[rack].emplace_back(partly, s_.groups[group].rings);
     }
-    if (most < size) return;
-    const int whole = program_.add_column(0, 1);
-    Terms row = workers;
-    row.emplace_back(whole, -size);
-    program_.add_row(-fixed, kFree, std::move(row));
-    degree.emplace_back(whole, -rings);
+    program_.add_row(1, 1, std::move(somewhere_whole));
+    program_.add_row(0, kFree, std::move(twice));
   }
 
   const Snapshot& s_;

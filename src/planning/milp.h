@@ -19,9 +19,10 @@
 ///     Σ w(g,k,r) over the racks of an island = what it is now
 ///     Σ over g of a(g,k,r) ≤ capacity(k,r)            places on up nodes
 ///     a(g,k,r) ≥ w(g,k,r) − d(g,k,r),  a ≥ 0          d: workers on nodes that are not refilled
-///     W(g,r) ≤ N(g)·u(g,r)                            u = 1: some of g in r
-///     W(g,r) ≥ N(g)·v(g,r)                            v = 1: all of g in r
-///     Σ over g of rings(g)·(u(g,r) − v(g,r)) ≤ bound(r) + e(r),  e = 0 but for best effort
+///     W(g,r) ≤ N(g)·v(g,r) + (N(g)−1)·y(g,r)          y = 1: part of g in r
+///     W(g,r) ≥ N(g)·v(g,r) + y(g,r)                   v = 1: all of g in r
+///     Σ v(g,r) over r = 1 − q(g),  y(g,r) ≤ q(g),  Σ y(g,r) over r ≥ 2·q(g)
+///     Σ over g of rings(g)·y(g,r) ≤ bound(r) + e(r),  e = 0 but for best effort
 ///
 /// Best effort minimises Σ e first and then Σ z with Σ e held. Where movable groups of a class take
 /// different slots, capacity is counted in slots: a relaxation, so that counts that no node can

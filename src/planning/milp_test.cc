@@ -220,12 +220,13 @@ TEST(Milp, MixedSlotsNeverClaimTooMuch) {
   mixed.nodes_per_rack = 2;
   mixed.worker_slots = {1, 2, 3};
   mixed.fill = 0.8;
+  mixed.racks_low = mixed.racks_high = 4;
   mixed.bound_low = mixed.bound_high = 1;
   int inexact = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const Snapshot s = random_snapshot(seed, mixed);
-    inexact += !milp_answer(s, {}, 20).exact;
-    expect_sound(s, plan_milp(s, {}, 20));
+    inexact += !milp_answer(s, {}, 0).exact;
+    expect_sound(s, plan_milp(s, {}, 0.5));
   }
   EXPECT_GT(inexact, 20);
 }
