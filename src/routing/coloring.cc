@@ -343,9 +343,11 @@ bool Coloring::place_by_cheapest_chain(int32_t edge) {
   const Edge& e = edges_[index(edge)];
   const int32_t u = e.out_row, v = e.in_row;
   Chain best;
-  int best_color = lowest_common(u, v);
+  const bool at_home =
+      e.original >= 0 && e.original < colors_ && is_free(u, e.original) && is_free(v, e.original);
+  int best_color = at_home ? e.original : lowest_common(u, v);
   int best_cost = best_color >= 0 ? change_cost(e, -1, best_color) : kNoLimit;
-  if (best_color >= 0 && e.original < 0) {
+  if (best_color >= 0 && (at_home || e.original < 0)) {
     put(edge, best_color);
     return true;
   }

@@ -258,13 +258,9 @@ std::vector<int> choose_with_lists(const Snapshot& snapshot, const std::vector<F
   }
   std::vector<int> chosen = afresh ? color_by_lists(flows, palette, racks)
                                    : recolor(racks, colors, palette.usable, wanted);
-  if (result.best_effort || degree > colors) {
-    SharingProblem problem{racks, colors, palette.usable, {}};
-    for (const FormerColor& flow : wanted) {
-      problem.flows.push_back({flow.from, flow.to, flow.color});
-    }
-    result.proved = share_least(problem, chosen);
-  }
+  SharingProblem problem{racks, colors, palette.usable, {}};
+  for (const FormerColor& flow : wanted) problem.flows.push_back({flow.from, flow.to, flow.color});
+  result.proved = share_least(problem, chosen);
   for (int& color : chosen) color = palette.spines[static_cast<size_t>(color)];
   return chosen;
 }

@@ -440,6 +440,18 @@ TEST(Recolor, AFailedUplinkMovesItsFlowsAlone) {
   EXPECT_EQ(uplinks_of(found), (std::vector<int>{0, 0, 3, 3, 2, 2}));
 }
 
+TEST(Recolor, AnOverfullRackIsLoadedEvenlyBesideWiderOnes) {
+  Snapshot snapshot = racks({"ABC", "ABC", "DEFG", "DEFG"}, 2);
+  for (RackId wide : {RackId(2), RackId(3)}) snapshot.racks[wide].spines = {0, 1, 2, 3, 4, 5};
+  std::vector<PreviousRoute> previous = previous_of(snapshot, routes(snapshot));
+  for (PreviousRoute& route : previous) route.uplink = 0;
+  const Routes found = routes(snapshot, &previous);
+  Checker checker(snapshot, found);
+  checker.check();
+  EXPECT_TRUE(found.proved);
+  EXPECT_EQ(checker.meeting_pairs(), 4);  // three flows on two links, on four sides of racks
+}
+
 TEST(Recolor, PreviousRoutesThatMakeNoSenseDoNoHarm) {
   const Snapshot snapshot = racks({"AB", "AB"}, 2);
   std::vector<PreviousRoute> previous = previous_of(snapshot, routes(snapshot));

@@ -367,6 +367,7 @@ bool share_least(const SharingProblem& problem, std::vector<int>& colors) {
   for (size_t f = 0; f < colors.size(); ++f) {
     if (colors[f] < 0) loads.set(f, loads.least_met(f));
   }
+  if (meeting_pairs(problem, colors) == 0) return true;
   bool proved = true;
   int64_t exact_steps = kExactSteps;
   for (const Part& part : parts_of(problem)) {
