@@ -4,12 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
+#include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "cluster/fragmentation.h"
 #include "planning/check.h"
+#include "planning/fill.h"
 #include "planning/order.h"
 #include "planning/plan.h"
 #include "planning/plan_json.h"
@@ -121,6 +123,28 @@ void expect_plan(CaseCluster& cluster, Words words, bool best_effort) {
   }
 }
 
+/// `A C B D moves 11 degrees 1 2 2 1`: jobs up to the first clause are the order.
+void expect_fill(CaseCluster& cluster, Words words) {
+  std::vector<GroupId> order;
+  while (!words.empty() && words[0] != "moves" && words[0] != "degrees") {
+    order.push_back(cluster.group(words[0]));
+    words = words.subspan(1);
+  }
+  const std::optional<Fill> found = fill(cluster.snapshot(), order);
+  if (!found) throw CaseError("fill: there is none");
+  Clauses clauses(words);
+  while (!clauses.done()) {
+    const std::string& clause = clauses.next();
+    if (clause == "moves") {
+      same("moves of the fill", number(clauses.next()), found->moves);
+    } else if (clause == "degrees") {
+      same("degrees of the fill", numbers(clauses.rest()), list(fragmentation(found->placement)));
+    } else {
+      throw CaseError(fmt::format("'{}' is not one of moves, degrees", clause));
+    }
+  }
+}
+
 void expect_order(CaseCluster& cluster, Words words) {
   if (words.size() < 2) throw CaseError("expected `expect order JOB W…`");
   same("ring order", numbers(words.subspan(1)),
@@ -202,7 +226,7 @@ void expect(CaseCluster& cluster, Words words) {
   } else if (what == "plan" || what == "best-effort") {
     expect_plan(cluster, rest, what == "best-effort");
   } else if (what == "fill") {
-    throw CaseError("fill: not yet");
+    expect_fill(cluster, rest);
   } else if (what == "order") {
     expect_order(cluster, rest);
   } else if (what == "flows") {
