@@ -87,6 +87,8 @@ class Counts {
   /// packing.
   bool mixed(ClassId c) const { return unit_[c] == 0; }
   const Kinds& kinds() const { return kinds_; }
+  /// Groups of one worker, ascending.
+  const std::vector<GroupId>& singles() const { return singles_; }
   /// Racks whose degree is above their bound, ascending.
   const std::vector<RackId>& over() const { return over_; }
   int excess() const { return excess_; }
@@ -124,6 +126,7 @@ class Counts {
   IdVector<NodeId, int> fixed_slots_;            // held by immovable workers
   IdVector<ClassId, std::map<int, int>> sizes_;  // slots of movable workers → how many
   IdVector<ClassId, int> unit_;                  // slots of a worker; 0 where they differ
+  std::vector<GroupId> singles_;
   std::vector<RackId> over_;
   int excess_ = 0;
   Kinds kinds_;

@@ -42,13 +42,13 @@ bool Search::land() {
 }
 
 /// Parts that together have more workers than the racks admitting them have room (Hall's condition,
-/// found by augmenting paths); empty where every part finds room if degrees would allow all at
-/// once. Racks alike are one place with their room added up.
+/// found by augmenting paths); empty where every part finds room if degrees would allow all at once.
+/// Racks alike are one place with their room added up.
 std::vector<Search::Pending> Search::short_parts() {
+  deficit_ = 0;
   if (parts_.size() == 1) {
     const Pending& part = parts_.front().pending;
-    if (landable(part, part.count) < part.count) return {part};
-    return {};
+    if (landable(part, part.count) >= part.count) return {};
   }
   places_.clear();
   single_.clear();
@@ -58,6 +58,7 @@ std::vector<Search::Pending> Search::short_parts() {
     single_.insert(single_.end(), part.racks.begin(), part.racks.end());
   }
   for (const Whole& whole : whole_) single_.push_back(whole.rack);
+  single_.insert(single_.end(), touched_.begin(), touched_.end());
   std::sort(single_.begin(), single_.end());
   single_.erase(std::unique(single_.begin(), single_.end()), single_.end());
   const int classes = static_cast<int>(counts_.class_count());
@@ -104,13 +105,49 @@ std::vector<Search::Pending> Search::match_parts() {
     for (int k = 0; k < parts_[i].pending.count; ++k) {
       reached_.assign(n, 0);
       if (augment(i)) continue;
+      deficit_ += parts_[i].pending.count - k;
+      if (!out.empty()) break;
       for (size_t j = 0; j < n; ++j) {
         if (reached_[j]) out.push_back(parts_[j].pending);
       }
-      return out;
+      break;
     }
   }
   return out;
+}
+
+/// After a match that left workers without room: the places from which room that is left can be
+/// reached by moving matched workers on. A worker that is still to leave must come in at one of them.
+std::vector<RackId> Search::relieving_racks() const {
+  std::vector<char> relieves(places_.size(), 0);
+  bool more = true;
+  for (size_t i = 0; i < places_.size(); ++i) relieves[i] = places_[i].room > 0;
+  while (more) {
+    more = false;
+    for (size_t i = 0; i < places_.size(); ++i) {
+      if (relieves[i]) continue;
+      for (size_t part = 0; part < parts_.size() && !relieves[i]; ++part) {
+        if (places_[i].from[part] == 0) continue;
+        for (size_t k = 0; k < places_.size(); ++k) {
+          if (relieves[k] && places_[k].open[part]) relieves[i] = 1;
+        }
+      }
+      more |= relieves[i] != 0;
+    }
+  }
+  std::vector<RackId> racks;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (!relieves[i]) continue;
+    racks.push_back(places_[i].rack);
+    if (places_[i].single) continue;
+    for (const auto& [kind, members] : counts_.kinds()) {
+      if (!std::binary_search(members.begin(), members.end(), places_[i].rack)) continue;
+      racks.insert(racks.end(), members.begin(), members.end());
+    }
+  }
+  std::sort(racks.begin(), racks.end());
+  racks.erase(std::unique(racks.begin(), racks.end()), racks.end());
+  return racks;
 }
 
 /// Finds room for one more worker of a part, moving others over where that helps.

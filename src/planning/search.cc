@@ -204,8 +204,8 @@ void Search::branch_landing(int budget) {
   if (joint) {
     for (const Part& part : parts_) open.push_back(part.pending);
   }
-  if (budget == 1 && open.size() == 1 && !joint && allowed_ == 0 &&
-      last_move_options(open.front(), options)) {
+  if (budget == 1 && allowed_ == 0 && last_move_options(open, options)) {
+    cut_ = true;  // more budget would have more options
     try_options(options, budget);
     return;
   }
@@ -231,68 +231,98 @@ void Search::branch_landing(int budget) {
                               }),
                   options.end());
   }
+  if (allowed_ == 0 && counts_.class_count() == 1) {
+    measure_reach(budget - 1);
+    const size_t far = std::erase_if(options, [&](const Option& option) {
+      return option.what != Option::kComplete &&
+             !leaves_within(option.group, option.rack, budget - option.cost);
+    });
+    cut_ |= far > 0;
+  }
   try_options(options, budget);
 }
 
-/// Step 4 with one move left, read backwards: the worker that leaves must itself find room where
-/// there is room now, so only groups that such racks admit come into question. False, and nothing
-/// done, where those are many.
-bool Search::last_move_options(const Pending& part, std::vector<Option>& options) const {
+/// Step 4 with one move left, read backwards: the worker that leaves must itself find room where there
+/// is room now, so only groups that such racks admit come into question. False, and nothing done, where
+/// those are many.
+bool Search::last_move_options(const std::vector<Pending>& open,
+                               std::vector<Option>& options) const {
   constexpr size_t kFew = 128;
-  const GroupId g = part.group;
-  const ClassId c = part.node_class;
-  const IslandId island = counts_.rack(counts_.group(g).entries.front().rack).island;
   std::vector<RackId> roomy = touched_;
   for (const auto& [kind, racks] : counts_.kinds()) {
-    if (kind.island != island) continue;
     if (roomy.size() + racks.size() > kFew) return false;
     roomy.insert(roomy.end(), racks.begin(), racks.end());
   }
   for (const Whole& whole : whole_) roomy.push_back(whole.rack);
   std::sort(roomy.begin(), roomy.end());
   roomy.erase(std::unique(roomy.begin(), roomy.end()), roomy.end());
-  std::vector<GroupId> groups;
-  for (RackId rack : roomy) {
-    if (counts_.rack(rack).island != island) continue;
-    bool room = false;
-    for (size_t k = 0; k < counts_.class_count(); ++k) room |= counts_.free(rack, ClassId(k)) > 0;
-    if (!room) continue;
-    // A group from elsewhere would need slack here, now or once a pending group is whole.
-    int slack = counts_.rack(rack).bound - counts_.rack(rack).degree;
-    for (const Whole& whole : whole_) {
-      if (whole.rack == rack) slack += counts_.group(whole.group).weight;
+  std::erase_if(roomy, [&](RackId rack) {
+    for (size_t c = 0; c < counts_.class_count(); ++c) {
+      if (counts_.free(rack, ClassId(c)) > 0) return false;
     }
-    if (slack > 0) return false;
-    for (GroupId other : counts_.rack(rack).groups) {
-      groups.push_back(other);
-      if (partial(other, rack) && complete_cost(other, rack) == 1 && !closed(g, rack, c)) {
-        options.push_back({Option::kComplete, other, rack, 0, 1});
+    return true;
+  });
+  for (RackId rack : roomy) {
+    for (GroupId g : counts_.rack(rack).groups) {
+      if (partial(g, rack) && complete_cost(g, rack) == 1 && receives(open, rack)) {
+        options.push_back({Option::kComplete, g, rack, 0, 1});
       }
     }
+  }
+  const std::vector<RackId> relieving = short_.empty() ? roomy : relieving_racks();
+  std::vector<GroupId> groups;
+  for (RackId rack : relieving) {
+    if (slack_within(rack, 0) > 0 && deficit_ < 2) {
+      options.clear();
+      return false;  // a group from elsewhere may come in
+    }
+    groups.insert(groups.end(), counts_.rack(rack).groups.begin(), counts_.rack(rack).groups.end());
   }
   std::sort(groups.begin(), groups.end());
   groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
-  for (GroupId other : groups) {
-    const auto& entries = counts_.group(other).entries;
+  const auto add = [&](GroupId g, size_t i) {
+    if (may_lose(g, static_cast<int>(i))) {
+      options.push_back(
+          {Option::kTake, g, counts_.group(g).entries[i].rack, static_cast<int>(i), 1});
+    }
+  };
+  for (GroupId g : groups) {
+    const auto& entries = counts_.group(g).entries;
     for (size_t i = 0; i < entries.size(); ++i) {
       const RackId rack = entries[i].rack;
-      if (entries[i].movable() == 0 || counts_.capacity(rack, c) == 0) continue;
-      if (counts_.rack(rack).island != island || closed(g, rack, c)) continue;
-      if (!may_lose(other, static_cast<int>(i))) continue;
-      const bool opens = admits(g, rack) ? entries[i].node_class == c && entries[i].up > 0
-                                         : partial(other, rack) && counts_.total(other, rack) == 1;
-      if (opens) options.push_back({Option::kTake, other, rack, static_cast<int>(i), 1});
+      if (!receives(open, rack)) continue;
+      if (deficit_ >= 2) {
+        // One place is not enough: the group must leave altogether and so lower the degree besides.
+        if (!partial(g, rack) || counts_.total(g, rack) != 1) continue;
+        if (!std::binary_search(relieving.begin(), relieving.end(), rack)) continue;
+      }
+      add(g, i);
     }
   }
-  if (pending(g) + 1 == counts_.group(g).size) {  // one more, and all of it may come together
-    for (const Counts::Entry& entry : counts_.group(g).entries) {
-      for (RackId rack : roomy) {
-        if (entry.movable() == 0 || counts_.find(g, rack) >= 0) continue;
-        if (complete_cost(g, rack) == 1) options.push_back({Option::kComplete, g, rack, 0, 1});
-      }
+  // With one more, all of a group may come together, where it is not partial: anywhere with room.
+  for (GroupId g : counts_.singles()) {
+    if (deficit_ < 2 && !counts_.group(g).entries.empty() && may_lose(g, 0) &&
+        receives(open, counts_.group(g).entries.front().rack)) {
+      add(g, 0);
+    }
+  }
+  for (const Pending& part : pending_) {
+    const GroupId g = part.group;
+    if (part.count == 0 || pending(g) + 1 != counts_.group(g).size) continue;
+    for (RackId rack : roomy) {
+      if (counts_.find(g, rack) >= 0 || complete_cost(g, rack) != 1) continue;
+      options.push_back({Option::kComplete, g, rack, 0, 1});
     }
   }
   return true;
+}
+
+/// May some of the parts be placed in the rack?
+bool Search::receives(const std::vector<Pending>& parts, RackId rack) const {
+  return std::any_of(parts.begin(), parts.end(), [&](const Pending& part) {
+    return counts_.capacity(rack, part.node_class) > 0 &&
+           !closed(part.group, rack, part.node_class);
+  });
 }
 
 void Search::add_repair_options(RackId rack, std::vector<Option>& options) const {

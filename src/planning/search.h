@@ -101,7 +101,8 @@ class Search {
   void forbid(const Option& option);
   bool done();
 
-  bool last_move_options(const Pending& part, std::vector<Option>& options) const;
+  bool last_move_options(const std::vector<Pending>& open, std::vector<Option>& options) const;
+  bool receives(const std::vector<Pending>& parts, RackId rack) const;
   void add_repair_options(RackId rack, std::vector<Option>& options) const;
   void add_loss_options(RackId rack, ClassId c, std::vector<Option>& options) const;
   void add_opening_options(const Pending& part, RackId rack, bool joint,
@@ -140,6 +141,29 @@ class Search {
     bool placed = false;  // with its group, whole
     std::vector<RackId> racks;
   };
+  struct Reach {  // of measure_reach()
+    static constexpr int kFar = 1 << 20;
+    struct Best {
+      uint32_t epoch = 0;
+      int level = kFar;
+      int other = kFar;  // through any other rack
+      RackId rack;
+    };
+    std::vector<Best> best;  // by group
+    std::vector<uint32_t> seen;
+    uint32_t epoch = 0;
+    std::vector<int> open_slack;  // by level: weight that may come in somewhere
+    std::vector<RackId> racks_here;
+    std::vector<GroupId> frontier;
+
+    void clear(size_t groups, size_t racks);
+    int level(GroupId group, RackId from) const;
+    void improve(GroupId group, RackId rack, int level);
+  };
+  void measure_reach(int levels);
+  int slack_within(RackId rack, int level) const;
+  bool leaves_within(GroupId group, RackId from, int level) const;
+
   struct Place {  // a rack, or the racks of one kind together, for workers of one class
     RackId rack;
     ClassId node_class;
@@ -151,6 +175,7 @@ class Search {
   bool land();
   std::vector<Pending> short_parts();
   std::vector<Pending> match_parts();
+  std::vector<RackId> relieving_racks() const;
   bool augment(size_t part);
   bool land_groups(size_t index);
   bool land_from(size_t index);
@@ -175,7 +200,9 @@ class Search {
   std::vector<Whole> whole_;     // of the state that land() was last asked about
   std::vector<Part> parts_;
   std::vector<Pending> short_;  // after land(): parts that lack room together
+  int deficit_ = 0;             // and how many workers stay without, whoever they are
   std::vector<Place> places_;
+  Reach reach_;
   std::vector<RackId> single_;
   std::vector<char> reached_;
   int64_t landing_limit_ = 0;
