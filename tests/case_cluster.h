@@ -27,6 +27,7 @@ class CaseCluster {
 
   /// A row of places: rack, then letters or words. Only before the first directive.
   void add_row(Words words);
+  bool has_rows() const { return !rows_.empty(); }
   /// Carries out a line that changes the cluster; false where its first word is not such a one.
   bool change(Words words);
 

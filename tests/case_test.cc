@@ -47,7 +47,7 @@ bool run_line(CaseCluster& cluster, const std::vector<std::string>& words, bool&
     } else if (in_rows) {
       cluster.add_row(words);
     } else {
-      throw CaseError(fmt::format("'{}' begins no line that is known after the racks", words[0]));
+      throw CaseError(fmt::format("'{}' is neither a known line nor, after a blank one, a rack", words[0]));
     }
     return true;
   } catch (const CaseError& error) {
@@ -72,7 +72,11 @@ void run_file(const std::string& path, Tally& tally) {
   for (std::string line; std::getline(in, line);) {
     ++number;
     const std::vector<std::string> words = words_of(line);
-    if (words.empty()) continue;
+    if (words.empty()) {
+      // So that a directive with a typo is not taken for one more rack.
+      if (cluster.has_rows()) in_rows = false;
+      continue;
+    }
     if (!run_line(cluster, words, in_rows, fmt::format("{}:{}", path, number), tally)) return;
   }
   if (tally.expectations == before) {
