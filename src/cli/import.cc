@@ -92,7 +92,6 @@ void add_csv(CLI::App& parent, const std::shared_ptr<ImportOptions>& options, in
   command.add_option("--rack", files.rack, "the columns that together name the rack")
       ->required()
       ->delimiter(',')
-      ->expected(1)
       ->type_name("COL[,COL]");
   add_shared(command, *options, files.uplinks);
   command.callback([options, &exit_code] {

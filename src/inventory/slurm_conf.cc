@@ -78,13 +78,17 @@ class Reader {
     open_.push_back(file);
     int number = 0;
     while (!text.empty()) {
-      const int first = number + 1;
-      std::string joined;
-      bool more = true;
-      while (more && !text.empty()) {
-        ++number;
-        std::string_view line = take_line(text);
-        line = without_comment(up_to_nul(line, file, number));
+      const int first = ++number;
+      std::string_view line = take_line(text);
+      line = without_comment(up_to_nul(line, file, number));
+      if (!take_continuation(line)) {
+        logical_line(file, first, without_escapes(without_line_end(line)));
+        continue;
+      }
+      std::string joined(line);
+      for (bool more = true; more && !text.empty();) {
+        line = take_line(text);
+        line = without_comment(up_to_nul(line, file, ++number));
         more = take_continuation(line);
         joined += more ? line : without_line_end(line);
       }

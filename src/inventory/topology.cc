@@ -295,9 +295,10 @@ std::optional<Topology> read_topology(const std::string& file, std::string_view 
         fmt::format("--topology-name {}: only topology.yaml holds named topologies", quote(name)));
     return std::nullopt;
   }
-  // The text that is already here; standard input cannot be read twice.
+  // The text that is already here, once: standard input cannot be read twice.
   const ReadText again = [&](const std::string& wanted) -> absl::StatusOr<std::string> {
-    return wanted == file ? text : read(wanted);
+    if (wanted == file) return *std::move(text);
+    return read(wanted);
   };
   return read_topology_conf(file, again, diagnostics);
 }
