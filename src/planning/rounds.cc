@@ -4,7 +4,12 @@
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <functional>
 #include <numeric>
+#include <queue>
+#include <set>
+#include <tuple>
+#include <utility>
 
 namespace monkeytree {
 namespace {
@@ -111,12 +116,8 @@ class Trails {
       });
     }
     walk();
-    std::vector<size_t> order(trails_.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return trails_[a].arcs.size() < trails_[b].arcs.size();
-    });
-    for (size_t t : order) splice(trails_[t]);
+    splice();
+    balance();
     for (const Trail& trail : trails_) {
       for (size_t i = 0; i < trail.arcs.size(); ++i) {
         times[at(trail.arcs[i])].round = static_cast<int>(i);
@@ -129,19 +130,24 @@ class Trails {
     const Arc& arc = c_.arcs[at(staged)];
     std::erase(incoming_[at(arc.to)], staged);
     for (std::vector<int>& arcs : incoming_) std::reverse(arcs.begin(), arcs.end());
-    Trail trail{arc.from, {}};
     // A first walk goes from the staged worker's old pool to its new one; the rest are closed
     // tours.
-    trail.arcs = tour(arc.from);
-    splice(trail);
+    Trail trail{arc.from, {}};
+    for (int pool = arc.from; !incoming_[at(pool)].empty();) {
+      trail.arcs.push_back(take(pool));
+      pool = c_.arcs[at(trail.arcs.back())].from;
+    }
+    trails_ = {trail};
+    splice();
     int round = 0;
     times[at(staged)].staged = round++;
-    for (int i : trail.arcs) times[at(i)].round = round++;
+    for (int i : trails_[0].arcs) times[at(i)].round = round++;
     times[at(staged)].round = round;
   }
 
  private:
   static constexpr int kUnknown = -1;
+  static constexpr size_t kLooks = 100;  ///< by balance(), an arc
 
   struct Trail {
     int start;
@@ -197,44 +203,94 @@ class Trails {
     while (!moving.empty()) {
       std::vector<size_t> still;
       for (size_t t : moving) {
-        std::vector<int>& waiting = incoming_[at(where[t])];
-        if (waiting.empty()) continue;
-        trails_[t].arcs.push_back(waiting.back());
-        where[t] = c_.arcs[at(waiting.back())].from;
-        waiting.pop_back();
+        if (incoming_[at(where[t])].empty()) continue;
+        trails_[t].arcs.push_back(take(where[t]));
+        where[t] = c_.arcs[at(trails_[t].arcs.back())].from;
         if (where[t] >= 0) still.push_back(t);
       }
       moving.swap(still);
     }
   }
 
-  /// Walks unused arcs backwards from the pool until stuck.
-  std::vector<int> tour(int pool) {
-    std::vector<int> arcs;
-    while (!incoming_[at(pool)].empty()) {
-      arcs.push_back(incoming_[at(pool)].back());
-      incoming_[at(pool)].pop_back();
-      pool = c_.arcs[at(arcs.back())].from;
-    }
-    return arcs;
+  int take(int pool) {
+    const int arc = incoming_[at(pool)].back();
+    incoming_[at(pool)].pop_back();
+    return arc;
   }
 
-  /// Puts into the trail every closed tour of unused arcs that it meets.
-  void splice(Trail& trail) {
-    std::vector<int> out;
-    std::vector<int> ahead(trail.arcs.rbegin(), trail.arcs.rend());
-    int pool = trail.start;
-    while (pool >= 0) {
-      if (!incoming_[at(pool)].empty()) {
-        const std::vector<int> closed = tour(pool);
-        ahead.insert(ahead.end(), closed.rbegin(), closed.rend());
+  /// What is left over are closed tours. The shortest trail takes the next one that it meets, until
+  /// none is left.
+  void splice() {
+    using Entry = std::tuple<size_t, size_t, size_t>;  // length, trail, arcs already looked at
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
+    for (size_t t = 0; t < trails_.size(); ++t) queue.emplace(trails_[t].arcs.size(), t, 0);
+    while (!queue.empty()) {
+      auto [length, t, seen] = queue.top();
+      queue.pop();
+      std::vector<int>& arcs = trails_[t].arcs;
+      const auto pool = [&] {
+        return seen == 0 ? trails_[t].start : c_.arcs[at(arcs[seen - 1])].from;
+      };
+      while (seen < arcs.size() && incoming_[at(pool())].empty()) ++seen;
+      if (pool() < 0 || incoming_[at(pool())].empty()) continue;
+      std::vector<int> tour;
+      const int start = pool();
+      for (int at_pool = start; tour.empty() || at_pool != start;) {
+        tour.push_back(take(at_pool));
+        at_pool = c_.arcs[at(tour.back())].from;
       }
-      if (ahead.empty()) break;
-      out.push_back(ahead.back());
-      ahead.pop_back();
-      pool = c_.arcs[at(out.back())].from;
+      arcs.insert(arcs.begin() + static_cast<ptrdiff_t>(seen), tour.begin(), tour.end());
+      queue.emplace(arcs.size(), t, seen);
     }
-    trail.arcs.swap(out);
+  }
+
+  /// Two trails that meet in a pool may exchange what lies ahead of them. As long as that makes the
+  /// longest trail shorter, and within a number of looks linear in the arcs, it is done.
+  void balance() {
+    std::vector<std::vector<int>> into(incoming_.size());
+    std::vector<size_t> trail_of(c_.arcs.size()), position(c_.arcs.size());
+    std::set<std::pair<size_t, size_t>> by_length;  // length, trail
+    const auto enter = [&](size_t t) {
+      const std::vector<int>& arcs = trails_[t].arcs;
+      by_length.emplace(arcs.size(), t);
+      for (size_t i = 0; i < arcs.size(); ++i) {
+        trail_of[at(arcs[i])] = t;
+        position[at(arcs[i])] = i;
+      }
+    };
+    for (size_t t = 0; t < trails_.size(); ++t) enter(t);
+    for (size_t i = 0; i < c_.arcs.size(); ++i)
+      into[at(c_.arcs[i].to)].push_back(static_cast<int>(i));
+    for (size_t looks = kLooks * c_.arcs.size(); !by_length.empty();) {
+      const auto [length, longest] = *by_length.rbegin();
+      size_t least = length;
+      int mine = -1, other = -1;
+      for (int arc : trails_[longest].arcs) {
+        const std::vector<int>& met = into[at(c_.arcs[at(arc)].to)];
+        if (looks < met.size()) return;
+        looks -= met.size();
+        for (int b : met) {
+          const size_t y = trail_of[at(b)], i = position[at(arc)], j = position[at(b)];
+          if (y == longest) continue;
+          const size_t becomes = std::max(i + trails_[y].arcs.size() - j, j + length - i);
+          if (becomes < least) std::tie(least, mine, other) = std::tuple(becomes, arc, b);
+        }
+      }
+      if (mine < 0) return;
+      const size_t y = trail_of[at(other)];
+      std::vector<int>&ours = trails_[longest].arcs, &theirs = trails_[y].arcs;
+      by_length.erase({ours.size(), longest});
+      by_length.erase({theirs.size(), y});
+      const auto our_tail = ours.begin() + static_cast<ptrdiff_t>(position[at(mine)]);
+      const auto their_tail = theirs.begin() + static_cast<ptrdiff_t>(position[at(other)]);
+      const std::vector<int> tail(our_tail, ours.end());
+      ours.erase(our_tail, ours.end());
+      ours.insert(ours.end(), their_tail, theirs.end());
+      theirs.erase(their_tail, theirs.end());
+      theirs.insert(theirs.end(), tail.begin(), tail.end());
+      enter(longest);
+      enter(y);
+    }
   }
 
   const Component& c_;

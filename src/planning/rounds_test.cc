@@ -177,6 +177,29 @@ TEST(Rounds, LargePlansAreLegalAndStageOnlyWhatMustBe) {
   EXPECT_GT(staged, 0);
 }
 
+TEST(Rounds, LargePlansShareTheWorkAmongFreePlaces) {
+  // Random exchanges between full racks, and a free place in one rack out of three: no schedule has
+  // fewer rounds than arcs ÷ places, and this should not need many more.
+  Random random(3);
+  Instance in;
+  in.free.assign(300, 0);
+  for (size_t p = 0; p < 300; p += 3) in.free[p] = 1;
+  std::vector<int> order;
+  for (int i = 0; i < 2400; ++i) order.push_back(i % 300);
+  for (size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[static_cast<size_t>(random.below(static_cast<int>(i)))]);
+  }
+  for (int i = 0; i < 2400; ++i) {
+    if (i % 300 != order[static_cast<size_t>(i)]) {
+      in.arcs.push_back({i % 300, order[static_cast<size_t>(i)]});
+    }
+  }
+  const auto times = schedule_rounds(in.arcs, in.free);
+  ASSERT_TRUE(times);
+  EXPECT_EQ(play(in.arcs, in.free, *times), "");
+  EXPECT_LE(rounds_of(*times), 24 * 5 / 4);
+}
+
 TEST(Rounds, LongFullRingNeedsOneStagedWorker) {
   std::vector<Arc> arcs;
   for (int i = 0; i < 5000; ++i) arcs.push_back({i, (i + 1) % 5000, i == 17 ? 1 : 2});
