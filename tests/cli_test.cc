@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -75,6 +77,33 @@ TEST(CliTest, EveryHelpPageTeachesByExampleWithin80Columns) {
     EXPECT_THAT(run.out, HasSubstr("Examples:\n  "));
     expect_within_80_columns(run.out);
   }
+}
+
+TEST(CliTest, CompletionKnowsCommandsAndOptions) {
+  const ProgramRun bash = run_program({"completion", "bash"});
+  EXPECT_EQ(bash.exit_code, 0);
+  TemporaryFolder folder;
+  const std::string script = folder.write("complete.sh", bash.out + R"(
+    complete_words() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _monkeytree; echo "${COMPREPLY[*]}"; }
+    complete_words monkeytree pl
+    complete_words monkeytree import sl
+    complete_words monkeytree plan s.json --w
+    complete_words monkeytree import slurm --topology x --n
+  )");
+  const std::string out = folder.path() + "/out";
+  ASSERT_EQ(std::system(("bash " + script + " > " + out + " 2>&1").c_str()), 0);
+  EXPECT_EQ(folder.read("out"), "plan\nslurm\n--work-limit\n--nodes\n");
+  EXPECT_THAT(run_program({"completion", "zsh"}).out, StartsWith("#compdef monkeytree\n"));
+  EXPECT_THAT(run_program({"completion", "fish"}).out,
+              HasSubstr("complete -c monkeytree -n '__fish_seen_subcommand_from plan' -l json"));
+  refusal({"completion", "tcsh"});
+}
+
+TEST(CliTest, ManualPageNamesEveryOption) {
+  const std::string page = run_program({"man"}).out;
+  EXPECT_THAT(page, StartsWith(".TH MONKEYTREE 1\n"));
+  EXPECT_THAT(page, HasSubstr(".SS monkeytree import slurm\n"));
+  EXPECT_THAT(page, HasSubstr("\\-\\-work\\-limit"));
 }
 
 TEST(CliTest, Version) {
@@ -294,6 +323,16 @@ TEST(CliTest, AFileOverTheSizeLimitIsNotRead) {
   const std::string file = folder.write("big", "{");
   ASSERT_EQ(truncate(file.c_str(), off_t{1} << 30), 0);  // holes: takes no disk
   EXPECT_THAT(refusal({"analyze", file}), HasSubstr("512 MiB"));
+}
+
+TEST(CliTest, AFailedImportLeavesTheOldFile) {
+  TemporaryFolder folder;
+  const std::string old = folder.write("cluster.json", "old");
+  const std::string hosts = folder.write("hosts.csv", "host,switch\na,s1\na,s2\n");
+  refusal({"import", "csv", "--fabric", hosts, "--host", "nope", "--rack", "switch", "--uplinks",
+           "2", "-o", old});
+  EXPECT_EQ(folder.read("cluster.json"), "old");
+  EXPECT_EQ(folder.list(), (std::vector<std::string>{"cluster.json", "hosts.csv"}));
 }
 
 TEST(CliTest, AReaderThatGoesAwayIsACleanEnd) {

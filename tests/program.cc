@@ -12,6 +12,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 namespace monkeytree {
 namespace {
@@ -132,6 +133,11 @@ std::string TemporaryFolder::write(const std::string& name, std::string_view tex
   const std::string path = path_ + "/" + name;
   std::ofstream(path, std::ios::binary) << text;
   return path;
+}
+
+std::string TemporaryFolder::read(const std::string& name) const {
+  std::ifstream in(path_ + "/" + name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 std::vector<std::string> TemporaryFolder::list() const {

@@ -36,6 +36,8 @@ class TemporaryFolder {
   const std::string& path() const { return path_; }
   /// Writes a file and gives its path.
   std::string write(const std::string& name, std::string_view text) const;
+  /// All of a file; empty where there is none.
+  std::string read(const std::string& name) const;
   /// Names of what lies in it, sorted.
   std::vector<std::string> list() const;
 

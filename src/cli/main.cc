@@ -8,6 +8,7 @@
 #include "cli/analyze.h"
 #include "cli/check.h"
 #include "cli/common.h"
+#include "cli/completion.h"
 #include "cli/help.h"
 #include "cli/import.h"
 #include "cli/plan.h"
@@ -55,6 +56,7 @@ int run(int argc, char** argv) {
   add_plan(app, exit_code);
   add_check(app, exit_code);
   add_route(app, exit_code);
+  add_completion(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

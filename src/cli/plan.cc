@@ -105,15 +105,18 @@ double cpu_ms() {
 }
 
 Plan solve(const Snapshot& snapshot, const PlanArguments& arguments) {
-  Watch watch(arguments.time_limit_s);
   PlanOptions options;
   options.best_effort = arguments.best_effort;
-  if (arguments.work_limit) options.work_limit = *arguments.work_limit;
-  options.stop = [&watch] { return watch.must_stop(); };
   const double start_ms = cpu_ms();
-  Plan result = arguments.solver == "milp"
-                    ? plan_milp(snapshot, options, arguments.time_limit_s.value_or(kForever_s))
-                    : plan(snapshot, options);
+  Plan result;
+  if (arguments.solver == "milp") {  // asks nobody whether to stop: Ctrl-C ends the program
+    result = plan_milp(snapshot, options, arguments.time_limit_s.value_or(kForever_s));
+  } else {
+    Watch watch(arguments.time_limit_s);
+    if (arguments.work_limit) options.work_limit = *arguments.work_limit;
+    options.stop = [&watch] { return watch.must_stop(); };
+    result = plan(snapshot, options);
+  }
   result.solve_ms = cpu_ms() - start_ms;
   return result;
 }
