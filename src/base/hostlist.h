@@ -26,7 +26,8 @@ inline constexpr size_t kMaxHostBytes = size_t{64} << 20;
 /// one, one that is no number, a bracket that is not closed or not opened, text after a group, a
 /// number beyond 64 bits within brackets, more than kMaxHostsInRange names in a range, or more than
 /// `limit` names or kMaxHostBytes bytes in the list. Stricter than Slurm, which reads `n[1` as the
-/// name "n]", `n[1-]` as n1 and `n[+1]` as n01. O(length of text and result).
+/// name "n]", `n[1-]` as n1, `n[+1]` as n01 and `n[2-1]c[3]` as nothing. O(length of text and
+/// result).
 absl::StatusOr<std::vector<std::string>> expand_hostlist(std::string_view text,
                                                          size_t limit = kMaxHosts);
 

@@ -85,6 +85,7 @@ TEST(Hostlist, WhereSlurmSlipsWeAreStrict) {
   EXPECT_THAT(joined("n[1-2"), HasSubstr("'[' is not closed (at character 2)"));
   EXPECT_THAT(joined("a,n1-2]"), HasSubstr("']' without a '[' before it (at character 7)"));
   EXPECT_THAT(joined("n[1-]"), HasSubstr("expected a number or low-high"));
+  EXPECT_THAT(joined("x[8-2]c[3]"), HasSubstr("\"8-2\" counts down"));  // Slurm drops the name
   EXPECT_THAT(joined("n[+1-3]"), HasSubstr("expected a number or low-high"));
   EXPECT_THAT(joined("n[ 1]"), HasSubstr("expected a number or low-high"));
   EXPECT_THAT(joined("n[99999999999999999998]"), HasSubstr("beyond 64 bits"));
