@@ -11,8 +11,6 @@
 namespace monkeytree {
 namespace {
 
-/// Steps of one call; beyond them the call counts as a limit that was hit, not as a proof.
-constexpr int64_t kLandingSteps = 20000;
 /// Steps that cost about as much as a search node.
 constexpr int64_t kStepsPerNode = 4;
 
@@ -34,16 +32,14 @@ bool Search::land() {
   landing_.clear();
   short_ = short_parts();
   if (!short_.empty()) return false;
-  landing_limit_ = kLandingSteps;
   const bool placed = land_groups(0);
   while (!landing_.empty()) unput();
-  work_ += (kLandingSteps - std::max<int64_t>(0, landing_limit_)) / kStepsPerNode;
   return placed;
 }
 
 /// Parts that together have more workers than the racks admitting them have room (Hall's condition,
-/// found by augmenting paths); empty where every part finds room if degrees would allow all at once.
-/// Racks alike are one place with their room added up.
+/// found by augmenting paths); empty where every part finds room if degrees would allow all at
+/// once. Racks alike are one place with their room added up.
 std::vector<Search::Pending> Search::short_parts() {
   deficit_ = 0;
   if (parts_.size() == 1) {
@@ -117,7 +113,8 @@ std::vector<Search::Pending> Search::match_parts() {
 }
 
 /// After a match that left workers without room: the places from which room that is left can be
-/// reached by moving matched workers on. A worker that is still to leave must come in at one of them.
+/// reached by moving matched workers on. A worker that is still to leave must come in at one of
+/// them.
 std::vector<RackId> Search::relieving_racks() const {
   std::vector<char> relieves(places_.size(), 0);
   bool more = true;
@@ -179,7 +176,7 @@ bool Search::land_groups(size_t index) {
   while (index < parts_.size() && !parts_[index].first_of_group) ++index;
   if (index == parts_.size()) return land_from(0);
   if (land_whole(index)) return true;
-  return !limited_ && land_groups(index + 1);
+  return !done() && land_groups(index + 1);
 }
 
 /// Places parts index, index + 1, …; true once a solution was accepted.
@@ -193,10 +190,8 @@ bool Search::land_from(size_t index) {
     refused_ |= before;
     return taken;
   }
-  if (--landing_limit_ < 0) {
-    limited_ = true;
-    return false;
-  }
+  if (++landing_steps_ % kStepsPerNode == 0) ++work_;
+  if (done()) return false;
   list_racks(parts_[index]);
   return land_rest(index, parts_[index].pending.count, 0, INT32_MAX);
 }
@@ -291,10 +286,8 @@ RackId Search::representative(const std::vector<RackId>& racks, GroupId g) const
 /// racks, and in each kind the racks receive at most as many as the one before.
 bool Search::land_rest(size_t index, int count, size_t next, int at_most) {
   if (count == 0) return land_from(index + 1);
-  if (--landing_limit_ < 0) {
-    limited_ = true;
-    return false;
-  }
+  if (++landing_steps_ % kStepsPerNode == 0) ++work_;
+  if (done()) return false;
   if (next >= parts_[index].racks.size()) return land_in_kinds(index, count, next, at_most);
   const RackId rack = parts_[index].racks[next];
   const GroupId g = parts_[index].pending.group;
@@ -314,7 +307,7 @@ bool Search::land_here(size_t index, int count, RackId rack, size_t next, int mo
     const bool placed = land_rest(index, count - n, next, n);
     unput();
     if (placed) return true;
-    if (limited_) return false;
+    if (done()) return false;
   }
   return false;
 }
@@ -335,7 +328,7 @@ bool Search::land_in_kinds(size_t index, int count, size_t next, int at_most) {
     int most = std::min(count, counts_.free(rack, c) / need);
     if (mine == next) most = std::min(most, at_most);
     if (land_here(index, count, rack, mine, most)) return true;
-    if (limited_) return false;
+    if (done()) return false;
   }
   return false;
 }

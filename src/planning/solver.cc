@@ -2,19 +2,25 @@
 
 #include <algorithm>
 
-#include "planning/prover.h"
 #include "planning/repair.h"
 #include "planning/search.h"
+#include "planning/sweep.h"
 
 namespace monkeytree {
 namespace {
 
 /// Search nodes before anything else is tried: most events need a few dozen.
-constexpr int64_t kQuickWork = 4000;
-/// Search nodes of the proof that no placement exists, each time it is tried.
-constexpr int64_t kProofWork = 2'000'000;
-/// Racks up to which that proof is tried by exhaustion.
-constexpr size_t kProofRacks = 64;
+constexpr int64_t kQuickWork = 1000;
+/// Work of the first turn of each method where several take turns; later turns are kGrowth times
+/// it.
+constexpr int64_t kTurnWork = 8000;
+constexpr int64_t kGrowth = 4;
+/// Steps of a sweep that cost as much as a search node.
+constexpr int64_t kStepsPerNode = 40;
+/// Work for each excess that is asked about.
+constexpr int64_t kLeastWork = 5'000'000;
+/// Racks up to which sweeps over all racks are tried.
+constexpr size_t kSweepRacks = 32;
 /// Racks over their bound from which on the search for all at once is not even tried first.
 constexpr size_t kManyOver = 12;
 /// More moves than any plan has.
@@ -51,12 +57,12 @@ class Solver {
     if (status == PlanStatus::kOptimal) solution_.lower_bound = solution_.moves();
   }
 
-  /// Budgets from `from` up to `last` until a placement is found or the work is used up. `excess`
+  /// Budgets from budget_ up to `last` until a placement is found or the work is used up. `excess`
   /// is what may remain. True once the question is answered: found (status set) or never.
-  bool deepen(int* from, int last, int excess, int64_t work, bool* never) {
+  bool deepen(int last, int excess, int64_t work, bool* never) {
     search_.set_limit(search_.work() + work, options_.stop);
-    for (; *from <= last; ++*from) {
-      const Search::Answer answer = search_.run(*from, excess);
+    while (budget_ <= last) {
+      const Search::Answer answer = search_.run(budget_, excess);
       uncertain_ |= search_.refused();
       if (answer == Search::Answer::kFound) {
         finish(uncertain_ ? PlanStatus::kFeasible : PlanStatus::kOptimal, search_.changes());
@@ -67,17 +73,17 @@ class Solver {
         *never = !uncertain_;
         return *never;
       }
-      if (!uncertain_) solution_.lower_bound = std::max(solution_.lower_bound, *from + 1);
+      raise(budget_ + 1);
     }
     return false;
   }
 
   bool infeasible() {
-    Prover prover(counts_);
-    prover.set_limit(kProofWork, options_.stop);
+    Sweep sweep(counts_);
+    sweep.set_limit(kTurnWork * kGrowth * kGrowth * kStepsPerNode, options_.stop);
     solution_.status = PlanStatus::kInfeasible;
     solution_.changes.clear();
-    solution_.conflict = prover.conflict();
+    solution_.conflict = sweep.conflict();
     return false;
   }
 
@@ -85,88 +91,117 @@ class Solver {
   bool meet_bounds() {
     const int start = search_.root_bound();
     if (start >= kNoBound) return infeasible();
-    int budget = std::max(1, start);
-    solution_.lower_bound = budget;
+    budget_ = std::max(1, start);
+    solution_.lower_bound = budget_;
     bool never = false;
     const int64_t quick = counts_.over().size() > kManyOver ? 0 : kQuickWork;
-    if (deepen(&budget, kNoBound, 0, share(quick), &never)) return never ? infeasible() : true;
-
-    Prover prover(counts_);
-    prover.set_limit(share(kProofWork), options_.stop);
-    if (prover.excess_bound() > 0) return infeasible();
-    if (counts_.rack_count() <= kProofRacks) {
-      const std::optional<bool> feasible = prover.feasible(0);
-      used_ += prover.work();
-      if (feasible == false) return infeasible();
-    }
+    if (deepen(kNoBound, 0, share(quick), &never)) return never ? infeasible() : true;
+    if (Sweep(counts_).excess_bound() > 0) return infeasible();
     Repair repair(counts_, options_.stop, share(INT64_MAX));
     repair.set_accept(accept_);
     const std::optional<std::vector<CountChange>> repaired = repair.run(solution_.lower_bound);
     used_ += repair.work();
     solution_.lower_bound = std::max(solution_.lower_bound, repair.lower_bound());
-    budget = std::max(budget, solution_.lower_bound);
-    int best = kNoBound;
-    if (repaired) {
-      finish(PlanStatus::kFeasible, *repaired);
-      best = solution_.moves();
+    budget_ = std::max(budget_, solution_.lower_bound);
+    if (repaired) finish(PlanStatus::kFeasible, *repaired);
+    take_turns(0, !repaired);
+    if (solution_.status == PlanStatus::kInfeasible) return infeasible();
+    return solution_.status != PlanStatus::kUnknown;
+  }
+
+  /// Search and sweep in turns of growing length, until one proves what the other may have found or
+  /// the limits come first. `excess` is what may remain.
+  void take_turns(int excess, bool doubtful) {
+    for (int64_t work = kTurnWork; !settled() && !spent(); work *= kGrowth) {
+      const bool small = counts_.rack_count() <= kSweepRacks;
+      if (small && doubtful && !is_feasible(excess, work, &doubtful)) {
+        solution_.status = PlanStatus::kInfeasible;
+        return;
+      }
+      bool never = false;
+      const int last = solution_.status == PlanStatus::kFeasible ? solution_.moves() - 1 : kNoBound;
+      if (budget_ > last) break;
+      if (deepen(last, excess, share(work), &never)) {
+        if (never) solution_.status = PlanStatus::kInfeasible;
+        return;
+      }
+      if (budget_ > last) break;
+      if (!small || spent()) continue;
+      if (sweep(excess, last, share(work))) return;
     }
-    if (!spent() && deepen(&budget, best - 1, 0, share(INT64_MAX), &never)) {
-      return never ? infeasible() : true;
-    }
-    if (!repaired) {
-      solution_.status = PlanStatus::kUnknown;
+    const bool closed = solution_.status == PlanStatus::kFeasible && budget_ >= solution_.moves();
+    if (closed && !uncertain_) finish(PlanStatus::kOptimal, solution_.changes);
+  }
+
+  /// False where no placement has so little excess; *doubtful becomes false once one is known to
+  /// exist.
+  bool is_feasible(int excess, int64_t work, bool* doubtful) {
+    Sweep sweep(counts_);
+    sweep.set_limit(share(work) * kStepsPerNode, options_.stop);
+    const std::optional<bool> feasible = sweep.feasible(excess);
+    used_ += sweep.work() / kStepsPerNode;
+    if (feasible == true) *doubtful = false;
+    return feasible != false;
+  }
+
+  /// Fewest moves by a sweep; true where found, and then proved.
+  bool sweep(int excess, int last, int64_t work) {
+    Sweep sweep(counts_);
+    sweep.set_limit(work * kStepsPerNode, options_.stop);
+    int from = budget_;
+    const std::optional<std::vector<CountChange>> changes = sweep.fewest(excess, &from, last);
+    used_ += sweep.work() / kStepsPerNode;
+    if (!changes || uncertain_ || (accept_ && !accept_(*changes))) {
+      if (!uncertain_) raise(std::min(from, last + 1));
       return false;
     }
-    if (budget >= best && !uncertain_) finish(PlanStatus::kOptimal, solution_.changes);
+    raise(from);
+    finish(PlanStatus::kOptimal, *changes);
     return true;
+  }
+
+  void raise(int budget) {
+    budget_ = std::max(budget_, budget);
+    if (!uncertain_) solution_.lower_bound = std::max(solution_.lower_bound, budget_);
+  }
+
+  bool settled() const {
+    return solution_.status == PlanStatus::kOptimal || solution_.status == PlanStatus::kInfeasible;
   }
 
   /// Least excess first, then fewest moves.
   void least_excess() {
-    const bool proved = solution_.status == PlanStatus::kInfeasible;
+    int excess = std::max(Sweep(counts_).excess_bound(),
+                          solution_.status == PlanStatus::kInfeasible ? 1 : 0);
     solution_.conflict.clear();
-    Prover prover(counts_);
-    prover.set_limit(share(kProofWork), options_.stop);
-    int excess = std::max(prover.excess_bound(), proved ? 1 : 0);
-    bool exact = counts_.rack_count() <= kProofRacks;
-    for (; exact && excess < counts_.excess(); ++excess) {
-      const std::optional<bool> feasible = prover.feasible(excess);
+    bool exact = counts_.rack_count() <= kSweepRacks;
+    while (exact && excess < counts_.excess()) {
+      Sweep sweep(counts_);
+      sweep.set_limit(share(kLeastWork) * kStepsPerNode, options_.stop);
+      const std::optional<bool> feasible = sweep.feasible(excess);
+      used_ += sweep.work() / kStepsPerNode;
       exact = feasible.has_value();
       if (!exact || *feasible) break;
+      ++excess;
     }
-    used_ += prover.work();
     solution_.excess_lower_bound = excess;
     solution_.lower_bound = 0;
+    solution_.status = PlanStatus::kUnknown;
     if (excess >= counts_.excess()) {
       finish(PlanStatus::kOptimal, {});  // nothing moved is already the least
       return;
     }
-    int budget = 1;
-    bool never = false;
-    // Without a proof of the least excess, the greedy plan says what is surely within reach.
     Repair repair(counts_, options_.stop, share(INT64_MAX));
     repair.set_accept(accept_);
-    std::vector<CountChange> greedy = repair.run_best_effort();
+    const std::vector<CountChange> greedy = repair.run_best_effort();
     used_ += repair.work();
-    const int reached = repair.excess_after();
-    int last = kNoBound;
-    if (reached == excess) {
+    budget_ = 1;
+    if (repair.excess_after() == excess) finish(PlanStatus::kFeasible, greedy);
+    if (exact || solution_.status == PlanStatus::kFeasible) take_turns(excess, false);
+    if (settled()) return;
+    if (solution_.status == PlanStatus::kUnknown) {
       finish(PlanStatus::kFeasible, greedy);
-      last = solution_.moves() - 1;
-    } else if (!exact && !greedy.empty()) {
-      finish(PlanStatus::kFeasible, greedy);
-      return;
-    }
-    if (deepen(&budget, last, excess, share(INT64_MAX), &never)) {
-      if (!exact && solution_.status == PlanStatus::kOptimal) {
-        solution_.status = PlanStatus::kFeasible;
-      }
-      return;
-    }
-    if (reached == excess && budget > last && exact && !uncertain_) {
-      finish(PlanStatus::kOptimal, solution_.changes);
-    } else if (reached != excess) {
-      finish(PlanStatus::kFeasible, greedy);
+      solution_.lower_bound = 0;
     }
   }
 
@@ -175,6 +210,7 @@ class Solver {
   const std::function<bool(std::span<const CountChange>)>& accept_;
   Search search_;
   Solution solution_;
+  int budget_ = 1;          // no plan has fewer moves
   int64_t used_ = 0;        // work of the helpers
   bool uncertain_ = false;  // nodes refused a set of counts
 };

@@ -24,7 +24,7 @@ struct Solution {
 
 /// The fewest moves for the counts as they stand: the exact search with growing budgets, helped
 /// where that takes long by a plan from above (rack after rack), bounds from below (cover.h) and a
-/// proof that there is no placement at all (prover.h). `counts` is restored before it returns.
+/// proof that there is no placement at all (sweep.h). `counts` is restored before it returns.
 /// `accept` answers whether nodes can take a set of changes; it is asked only where a class is
 /// mixed.
 Solution solve(Counts& counts, const PlanOptions& options,

@@ -15,15 +15,21 @@ namespace monkeytree {
 /// It shares nothing with the search for few moves: first counting arguments, which decide large
 /// clusters in O(entries), then rack after rack with a memory of what could not be finished, which
 /// decides small ones.
-class Prover {
+class Sweep {
  public:
-  explicit Prover(const Counts& counts);
+  explicit Sweep(const Counts& counts);
 
   void set_limit(int64_t work, std::function<bool()> stop);
 
   /// true: some placement exists (not said where a class is mixed); false: none, proved; nullopt:
   /// not decided within the work.
   std::optional<bool> feasible(int allowed_excess);
+
+  /// The changes of a placement with the fewest moves among those whose excess is at most
+  /// `allowed_excess`, tried with budgets from `from` up to `last`; *proved says that no smaller
+  /// budget from `from` on has one. Nothing where none was found; *from is the first budget not
+  /// ruled out.
+  std::optional<std::vector<CountChange>> fewest(int allowed_excess, int* from, int last);
 
   /// Excess that no placement avoids, by counting alone.
   int excess_bound() const;
@@ -45,9 +51,11 @@ class Prover {
   struct Choice;
 
   std::optional<bool> exhaust(int allowed_excess);
-  bool fill_rack(size_t rack, int allowed);
-  bool choose(size_t rack, size_t index, int in_group, int degree, int allowed);
-  std::string key(size_t rack) const;
+  void prepare();
+  bool fill_rack(size_t rack, int allowed, int budget);
+  bool choose(size_t rack, size_t index, int in_group, int degree, int allowed, int budget);
+  int arrivals_to_come(size_t rack) const;
+  std::string key(size_t rack, int allowed) const;
   bool enough_room(size_t rack) const;
   bool enough_bound(size_t rack, int allowed) const;
   bool placed_before(size_t rack, GroupId group, int left) const;
@@ -66,7 +74,11 @@ class Prover {
   std::vector<std::vector<int>> room_;    // by rack in order_, part: Σ free and stay from here on
   std::vector<std::vector<int>> widest_;  // by rack in order_, class: largest free from here on
   std::vector<int64_t> bounds_left_;      // by rack in order_: Σ bounds from here on
-  std::unordered_map<std::string, int> failed_;  // state → largest allowance that failed
+  std::vector<std::vector<int>> now_;     // by rack in order_, part: workers there now
+  std::vector<std::vector<int>> now_after_;      // by rack in order_, part: Σ now_ from here on
+  std::vector<std::vector<int>> chosen_;         // by rack in order_, part
+  bool counting_ = false;                        // moves matter, so no two parts are alike
+  std::unordered_map<std::string, int> failed_;  // state → largest allowance or budget that failed
   std::function<bool()> stop_;
   int64_t work_ = 0;
   int64_t limit_ = INT64_MAX;

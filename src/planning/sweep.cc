@@ -1,25 +1,30 @@
-#include "planning/prover.h"
+#include "planning/sweep.h"
 
 #include <algorithm>
 #include <numeric>
 #include <tuple>
 
 namespace monkeytree {
+namespace {
 
-Prover::Prover(const Counts& counts) : counts_(counts) {
+constexpr int kAnyMoves = 1 << 28;
+
+}  // namespace
+
+Sweep::Sweep(const Counts& counts) : counts_(counts) {
   for (size_t r = 0; r < counts.rack_count(); ++r) {
     order_.push_back(RackId(r));
     bound_.push_back(counts.rack(RackId(r)).bound);
   }
 }
 
-void Prover::set_limit(int64_t work, std::function<bool()> stop) {
+void Sweep::set_limit(int64_t work, std::function<bool()> stop) {
   limit_ = work;
   stop_ = std::move(stop);
 }
 
 /// Could all of the group stand in the rack, if nothing movable stood in its way?
-bool Prover::fits_whole(GroupId g, RackId rack) const {
+bool Sweep::fits_whole(GroupId g, RackId rack) const {
   std::vector<int> units(counts_.class_count(), 0);
   for (const Counts::Entry& entry : counts_.group(g).entries) {
     if (entry.rack != rack) {
@@ -36,7 +41,7 @@ bool Prover::fits_whole(GroupId g, RackId rack) const {
 }
 
 /// Degree that groups with immovable workers here cause whatever else happens.
-int Prover::forced_degree(RackId rack) const {
+int Sweep::forced_degree(RackId rack) const {
   int degree = 0;
   for (GroupId g : counts_.rack(rack).groups) {
     int fixed = 0;
@@ -49,7 +54,7 @@ int Prover::forced_degree(RackId rack) const {
 }
 
 /// Racks that a group which fits whole in no rack must span at least; 0 for any other group.
-int Prover::fewest_racks(GroupId g) const {
+int Sweep::fewest_racks(GroupId g) const {
   const Counts::GroupCounts& group = counts_.group(g);
   std::vector<int> places;  // workers each rack could hold at most
   for (RackId rack : order_) {
@@ -78,7 +83,7 @@ int Prover::fewest_racks(GroupId g) const {
   return std::max(2, racks);
 }
 
-int Prover::excess_bound() const {
+int Sweep::excess_bound() const {
   int local = 0;
   int64_t room = 0;
   for (RackId rack : order_) {
@@ -103,13 +108,47 @@ int Prover::excess_bound() const {
   return std::max(local, static_cast<int>(std::max<int64_t>(0, degrees - room)));
 }
 
-std::optional<bool> Prover::feasible(int allowed_excess) {
+std::optional<bool> Sweep::feasible(int allowed_excess) {
   if (excess_bound() > allowed_excess) return false;
   const std::optional<bool> answer = exhaust(allowed_excess);
   return answer;
 }
 
-std::optional<bool> Prover::exhaust(int allowed_excess) {
+std::optional<bool> Sweep::exhaust(int allowed_excess) {
+  counting_ = false;
+  prepare();
+  const bool found = fill_rack(0, allowed_excess, kAnyMoves);
+  if (limited_) return std::nullopt;
+  bool mixed = false;
+  for (size_t c = 0; c < counts_.class_count(); ++c) mixed |= counts_.mixed(ClassId(c));
+  if (found && mixed) return std::nullopt;
+  return found;
+}
+
+std::optional<std::vector<CountChange>> Sweep::fewest(int allowed_excess, int* from, int last) {
+  counting_ = true;
+  prepare();
+  for (; *from <= last; ++*from) {
+    const bool found = fill_rack(0, allowed_excess, *from);
+    if (limited_) return std::nullopt;
+    if (!found) continue;
+    std::vector<CountChange> changes;
+    for (size_t i = 0; i < order_.size(); ++i) {
+      for (size_t p = 0; p < parts_.size(); ++p) {
+        const int delta = chosen_[i][p] - now_[i][p];
+        if (delta != 0) {
+          changes.push_back({parts_[p].group, parts_[p].node_class, order_[i], delta});
+        }
+      }
+    }
+    std::sort(changes.begin(), changes.end());
+    return changes;
+  }
+  return std::nullopt;
+}
+
+/// Lays out parts, racks and what the sums over the racks to come are.
+void Sweep::prepare() {
   parts_.clear();
   left_.clear();
   stay_.assign(order_.size(), {});
@@ -117,12 +156,13 @@ std::optional<bool> Prover::exhaust(int allowed_excess) {
   failed_.clear();
   limited_ = false;
   std::stable_sort(order_.begin(), order_.end(), [&](RackId a, RackId b) {
-    return counts_.rack(a).island < counts_.rack(b).island;
+    const auto place = [&](RackId r) {
+      return std::pair(counts_.rack(r).island, bound_[static_cast<size_t>(r.value)]);
+    };
+    return place(a).first < place(b).first;
   });
   using Shape = std::tuple<int, int, int, int, int>;
   std::vector<std::pair<Shape, int>> shapes;
-  bool mixed = false;
-  for (size_t c = 0; c < counts_.class_count(); ++c) mixed |= counts_.mixed(ClassId(c));
   for (size_t i = 0; i < counts_.group_count(); ++i) {
     const GroupId g(i);
     const Counts::GroupCounts& group = counts_.group(g);
@@ -175,14 +215,29 @@ std::optional<bool> Prover::exhaust(int allowed_excess) {
       widest_[i][c] = std::max(widest_[i][c], widest_[i + 1][c]);
     }
   }
-  const bool found = fill_rack(0, allowed_excess);
-  if (limited_) return std::nullopt;
-  if (found && mixed) return std::nullopt;
-  return found;
+  now_.assign(order_.size(), std::vector<int>(parts_.size(), 0));
+  now_after_.assign(order_.size() + 1, std::vector<int>(parts_.size(), 0));
+  chosen_ = now_;
+  for (size_t i = order_.size(); i-- > 0;) {
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      const int entry = counts_.find(parts_[p].group, order_[i], parts_[p].node_class);
+      if (entry >= 0) {
+        now_[i][p] = counts_.group(parts_[p].group).entries[static_cast<size_t>(entry)].movable();
+      }
+      now_after_[i][p] = now_after_[i + 1][p] + now_[i][p];
+    }
+  }
+}
+
+/// Workers left that do not stand in the racks to come, and so must move there.
+int Sweep::arrivals_to_come(size_t rack) const {
+  int sum = 0;
+  for (size_t p = 0; p < parts_.size(); ++p) sum += std::max(0, left_[p] - now_after_[rack][p]);
+  return sum;
 }
 
 /// Capacity from this rack on must hold what is left of its island.
-bool Prover::enough_room(size_t rack) const {
+bool Sweep::enough_room(size_t rack) const {
   const IslandId island = counts_.rack(order_[rack]).island;
   for (size_t c = 0; c < counts_.class_count(); ++c) {
     int need = 0;
@@ -201,7 +256,7 @@ bool Prover::enough_room(size_t rack) const {
 
 /// Degrees that what is left will cause at least: a group that has workers before this rack, or
 /// fits in none of the racks to come, is partly in each rack it still goes to.
-bool Prover::enough_bound(size_t rack, int allowed) const {
+bool Sweep::enough_bound(size_t rack, int allowed) const {
   int64_t degrees = 0;
   for (size_t p = 0; p < parts_.size();) {
     const GroupId g = parts_[p].group;
@@ -230,7 +285,7 @@ bool Prover::enough_bound(size_t rack, int allowed) const {
 }
 
 /// Does the group have workers in a rack before this one?
-bool Prover::placed_before(size_t rack, GroupId g, int left) const {
+bool Sweep::placed_before(size_t rack, GroupId g, int left) const {
   int ahead = left;
   for (const Counts::Entry& entry : counts_.group(g).entries) {
     if (entry.fixed == 0) continue;
@@ -241,19 +296,20 @@ bool Prover::placed_before(size_t rack, GroupId g, int left) const {
   return ahead < counts_.group(g).size;
 }
 
-std::string Prover::key(size_t rack) const {
+std::string Sweep::key(size_t rack, int allowed) const {
   std::vector<std::pair<int, int>> alike;
   std::string out;
   out.push_back(static_cast<char>(rack & 0xff));
   out.push_back(static_cast<char>(rack >> 8));
   for (size_t p = 0; p < parts_.size(); ++p) {
-    if (parts_[p].alike >= 0) {
+    if (parts_[p].alike >= 0 && !counting_) {
       alike.emplace_back(parts_[p].alike, left_[p]);
     } else {
       out.push_back(static_cast<char>(left_[p] & 0xff));
       out.push_back(static_cast<char>(left_[p] >> 8));
     }
   }
+  if (counting_) out.push_back(static_cast<char>(allowed));
   std::sort(alike.begin(), alike.end());
   for (const auto& [kind, left] : alike) {
     out.push_back(static_cast<char>(left & 0xff));
@@ -262,29 +318,31 @@ std::string Prover::key(size_t rack) const {
   return out;
 }
 
-bool Prover::fill_rack(size_t rack, int allowed) {
+bool Sweep::fill_rack(size_t rack, int allowed, int budget) {
   if (rack == order_.size()) {
     return std::all_of(left_.begin(), left_.end(), [](int n) { return n == 0; });
   }
   if (work_ >= limit_ || (stop_ && work_ % 1024 == 0 && stop_())) limited_ = true;
   ++work_;
   if (limited_ || !enough_room(rack) || !enough_bound(rack, allowed)) return false;
-  const std::string state = key(rack);
+  if (counting_ && arrivals_to_come(rack) > budget) return false;
+  const std::string state = key(rack, allowed);
+  const int measure = counting_ ? budget : allowed;
   const auto known = failed_.find(state);
-  if (known != failed_.end() && known->second >= allowed) return false;
-  if (choose(rack, 0, 0, 0, allowed)) return true;
-  if (!limited_) failed_[state] = allowed;
+  if (known != failed_.end() && known->second >= measure) return false;
+  if (choose(rack, 0, 0, 0, allowed, budget)) return true;
+  if (!limited_) failed_[state] = measure;
   return false;
 }
 
 /// Chooses how many workers of parts index, index + 1, … stand in the rack; `in_group` counts those
 /// of the current group so far.
-bool Prover::choose(size_t rack, size_t index, int in_group, int degree, int allowed) {
+bool Sweep::choose(size_t rack, size_t index, int in_group, int degree, int allowed, int budget) {
   const RackId id = order_[rack];
   const int bound = bound_[static_cast<size_t>(id.value)];
   if (degree - bound > allowed) return false;
   if (index == parts_.size()) {
-    return fill_rack(rack + 1, allowed - std::max(0, degree - bound));
+    return fill_rack(rack + 1, allowed - std::max(0, degree - bound), budget);
   }
   if (++work_ >= limit_) limited_ = true;
   if (limited_) return false;
@@ -306,14 +364,24 @@ bool Prover::choose(size_t rack, size_t index, int in_group, int degree, int all
   if (part.island == counts_.rack(id).island) {
     most = std::min(left_[index], free_[rack][c] / need + stay_[rack][index]);
   }
-  for (int n = most; n >= 0; --n) {
+  // Where moves count, as many as stand here now come first, then ever more or fewer.
+  const int start = counting_ ? std::min(most, now_[rack][index]) : most;
+  for (int step = 0; step <= 2 * most + 1; ++step) {
+    const int n = step % 2 == 0 ? start - step / 2 : start + (step + 1) / 2;
+    if (n < 0 || n > most) continue;
     const int here = in_group + n;
     const int more = last && here > 0 && here < group.size ? group.weight : 0;
     if (degree + more - bound > allowed) continue;
+    const int moves = counting_ ? std::max(0, n - now_[rack][index]) : 0;
+    if (moves > budget) continue;
     const int units = std::max(0, n - stay_[rack][index]) * need;
     left_[index] -= n;
     free_[rack][c] -= units;
-    const bool found = choose(rack, index + 1, here, degree + more, allowed);
+    chosen_[rack][index] = n;
+    const bool strays =
+        counting_ && std::max(0, left_[index] - now_after_[rack + 1][index]) > budget - moves;
+    const bool found =
+        !strays && choose(rack, index + 1, here, degree + more, allowed, budget - moves);
     left_[index] += n;
     free_[rack][c] += units;
     if (found) return true;
@@ -322,7 +390,7 @@ bool Prover::choose(size_t rack, size_t index, int in_group, int degree, int all
   return false;
 }
 
-std::vector<RackId> Prover::conflict() {
+std::vector<RackId> Sweep::conflict() {
   for (RackId rack : order_) {
     if (forced_degree(rack) > bound_[static_cast<size_t>(rack.value)]) return {rack};
   }
