@@ -94,12 +94,12 @@ class Table {
   }
   bool is_free(int32_t row, int color) const {
     return (free_[static_cast<size_t>(row) * words_ + static_cast<size_t>(color) / 64] >>
-            (color % 64)) &
+            (static_cast<uint32_t>(color) % 64)) &
            1;
   }
   void flip_free(int32_t row, int color) {
-    free_[static_cast<size_t>(row) * words_ + static_cast<size_t>(color) / 64] ^= uint64_t{1}
-                                                                                  << (color % 64);
+    free_[static_cast<size_t>(row) * words_ + static_cast<size_t>(color) / 64] ^=
+        uint64_t{1} << (static_cast<uint32_t>(color) % 64);
   }
   /// The lowest colour free in both rows (in one, if u = v), or -1.
   int lowest_free(int32_t u, int32_t v) const {

@@ -58,6 +58,7 @@ Palette make_palette(const Snapshot& snapshot, const std::vector<Flow>& flows, i
                      std::vector<int> besides) {
   Palette palette;
   std::vector<std::pair<RackId, RackId>> pairs;
+  pairs.reserve(flows.size());
   for (const Flow& flow : flows) pairs.emplace_back(flow.from_rack, flow.to_rack);
   std::sort(pairs.begin(), pairs.end());
   pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
@@ -278,8 +279,7 @@ std::vector<int> choose_spines(const Snapshot& snapshot, const std::vector<Flow>
   } else if (!result.best_effort) {
     return choose_alike(snapshot, flows);
   }
-  const std::vector<int> spines =
-      choose_with_lists(snapshot, flows, former, previous == nullptr, result);
+  std::vector<int> spines = choose_with_lists(snapshot, flows, former, previous == nullptr, result);
   for (size_t i = 0; i < flows.size(); ++i) {
     if (former[i] >= 0) (former[i] == spines[i] ? result.kept : result.recolored) += 1;
   }

@@ -174,6 +174,7 @@ void search_locally(const SharingProblem& problem, const Part& part, Loads& load
   if (n * static_cast<size_t>(problem.colors) > kLargestSearch) return;
   int64_t pairs = pairs_in(problem, part, colors), best_pairs = pairs;
   std::vector<int> best;
+  best.reserve(n);
   for (int32_t f : part.flows) best.push_back(colors[static_cast<size_t>(f)]);
   std::vector<int64_t> forbidden(n * static_cast<size_t>(problem.colors), -1);
   const int64_t steps = std::min<int64_t>(kLocalSteps, 200 * static_cast<int64_t>(n));
