@@ -29,23 +29,35 @@ function(monkeytree_library name)
   target_link_libraries(monkeytree_${name} PUBLIC monkeytree_flags ${arg_USES})
 endfunction()
 
-# monkeytree_test(NAME SOURCES a_test.cc USES monkeytree_base [TIMEOUT seconds])
-# One test program; ctest runs it as one test. Tests find the source tree in MONKEYTREE_SOURCE_DIR
+# monkeytree_test(NAME SOURCES a_test.cc USES monkeytree_base [TIMEOUT seconds] [SHARDS n])
+# One test program; ctest runs it as one test, or as n that share its cases. Tests find the source tree in MONKEYTREE_SOURCE_DIR
 # and the program in MONKEYTREE_PROGRAM.
 function(monkeytree_test name)
   if(NOT MONKEYTREE_TESTS)
     return()
   endif()
-  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;USES" ${ARGN})
+  cmake_parse_arguments(arg "" "TIMEOUT;SHARDS" "SOURCES;USES" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 600)
+  endif()
+  if(NOT arg_SHARDS)
+    set(arg_SHARDS 1)
   endif()
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_USES} GTest::gtest GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE MONKEYTREE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              MONKEYTREE_PROGRAM="${CMAKE_BINARY_DIR}/monkeytree")
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT})
+  if(arg_SHARDS EQUAL 1)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT})
+    return()
+  endif()
+  foreach(shard RANGE 1 ${arg_SHARDS})
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${name}_${shard} COMMAND ${name})
+    set_tests_properties(${name}_${shard} PROPERTIES TIMEOUT ${arg_TIMEOUT}
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
 
 # monkeytree_bench(NAME SOURCES x_bench.cc USES ...): a Google Benchmark program.

@@ -65,7 +65,8 @@ class Solver {
       const Search::Answer answer = search_.run(budget_, excess);
       uncertain_ |= search_.refused();
       if (answer == Search::Answer::kFound) {
-        finish(uncertain_ ? PlanStatus::kFeasible : PlanStatus::kOptimal, search_.changes());
+        finish(PlanStatus::kFeasible, search_.changes());
+        if (!uncertain_ || closed()) finish(PlanStatus::kOptimal, solution_.changes);
         return true;
       }
       if (answer == Search::Answer::kLimit) return false;
@@ -129,8 +130,7 @@ class Solver {
       if (!small || spent()) continue;
       if (sweep(excess, last, share(work))) return;
     }
-    const bool closed = solution_.status == PlanStatus::kFeasible && budget_ >= solution_.moves();
-    if (closed && !uncertain_) finish(PlanStatus::kOptimal, solution_.changes);
+    if (closed()) finish(PlanStatus::kOptimal, solution_.changes);
   }
 
   /// False where no placement has so little excess; *doubtful becomes false once one is known to
@@ -163,6 +163,12 @@ class Solver {
   void raise(int budget) {
     budget_ = std::max(budget_, budget);
     if (!uncertain_) solution_.lower_bound = std::max(solution_.lower_bound, budget_);
+  }
+
+  /// The plan is as short as what was proved, before nodes refused anything, allows.
+  bool closed() const {
+    const int bound = std::max(solution_.lower_bound, uncertain_ ? 0 : budget_);
+    return solution_.status == PlanStatus::kFeasible && bound >= solution_.moves();
   }
 
   bool settled() const {
