@@ -141,13 +141,29 @@ void Counts::count_worker(const Snapshot& snapshot, GroupId g, int worker, int s
   drop_if_empty(g, node.rack, node.node_class);
 }
 
-void Counts::shift(std::span<const CountChange> changes) {
+std::vector<Counts::Shift> Counts::shift(std::span<const CountChange> changes) {
+  std::vector<Shift> shifts;
+  for (const CountChange& change : changes) {
+    const int at = find(change.group, change.rack, change.node_class);
+    const int here = at < 0 ? 0 : groups_[change.group].entries[static_cast<size_t>(at)].up;
+    const int up = change.delta > 0 ? change.delta : -std::min(-change.delta, here);
+    shifts.push_back({change.group, change.node_class, change.rack, up, change.delta - up});
+  }
+  add_shifts(shifts, +1);
+  return shifts;
+}
+
+void Counts::unshift(std::span<const Shift> shifts) { add_shifts(shifts, -1); }
+
+void Counts::add_shifts(std::span<const Shift> shifts, int sign) {
   std::vector<RackId> racks;
   std::vector<GroupId> groups;
-  for (const CountChange& change : changes) {
-    groups.push_back(change.group);
-    racks.push_back(change.rack);
-    for (const Entry& entry : groups_[change.group].entries) racks.push_back(entry.rack);
+  for (const Shift& shift : shifts) {
+    if (groups.empty() || groups.back() != shift.group) {
+      groups.push_back(shift.group);
+      for (const Entry& entry : groups_[shift.group].entries) racks.push_back(entry.rack);
+    }
+    racks.push_back(shift.rack);
   }
   std::sort(racks.begin(), racks.end());
   racks.erase(std::unique(racks.begin(), racks.end()), racks.end());
@@ -155,16 +171,13 @@ void Counts::shift(std::span<const CountChange> changes) {
   groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
   for (RackId r : racks) leave_kind(r);
   for (GroupId g : groups) count_degree(g, -1);
-  for (const CountChange& change : changes) {
-    Entry& entry = entry_of(change.group, change.rack, change.node_class);
-    const int up = change.delta > 0 ? change.delta : -std::min(-change.delta, entry.up);
-    entry.up += up;
-    entry.stay += change.delta - up;
-    free(change.rack, change.node_class) -= up * need(change.group, change.node_class);
+  for (const Shift& shift : shifts) {
+    Entry& entry = entry_of(shift.group, shift.rack, shift.node_class);
+    entry.up += sign * shift.up;
+    entry.stay += sign * shift.stay;
+    free(shift.rack, shift.node_class) -= sign * shift.up * need(shift.group, shift.node_class);
   }
-  for (const CountChange& change : changes) {
-    drop_if_empty(change.group, change.rack, change.node_class);
-  }
+  for (const Shift& shift : shifts) drop_if_empty(shift.group, shift.rack, shift.node_class);
   for (GroupId g : groups) count_degree(g, +1);
   for (RackId r : racks) enter_kind(r);
 }

@@ -67,8 +67,17 @@ class Counts {
   void add_group(const Snapshot& snapshot, GroupId group);
   void remove_group(const Snapshot& snapshot, GroupId group);
   void set_bound(RackId rack, int bound);
-  /// Moves workers as the changes say, up nodes first on both sides. O(changes).
-  void shift(std::span<const CountChange> changes);
+  /// What a change did to an entry.
+  struct Shift {
+    GroupId group;
+    ClassId node_class;
+    RackId rack;
+    int up = 0, stay = 0;  ///< added
+  };
+  /// Moves workers as the changes say, up nodes first on both sides. O(changes + entries of their
+  /// groups). unshift() takes back what the last shift() returned.
+  std::vector<Shift> shift(std::span<const CountChange> changes);
+  void unshift(std::span<const Shift> shifts);
 
   // -- Reading.
   size_t rack_count() const { return racks_.size(); }
@@ -113,6 +122,7 @@ class Counts {
   void count_degree(GroupId group, int sign);
   Entry& entry_of(GroupId group, RackId rack, ClassId c);
   void drop_if_empty(GroupId group, RackId rack, ClassId c);
+  void add_shifts(std::span<const Shift> shifts, int sign);
   bool note_slots(const Snapshot& snapshot, GroupId group, int sign);
   Kind kind_of(RackId rack) const;
   void leave_kind(RackId rack);

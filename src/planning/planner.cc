@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cluster/fragmentation.h"
 #include "planning/order.h"
 #include "planning/solver.h"
 
@@ -111,7 +112,15 @@ Plan Planner::plan(const PlanOptions& options) {
     plan.bounds.push_back(counts_.rack(r).bound);
     plan.before.push_back(counts_.rack(r).degree);
   }
-  std::vector<Round> rounds;
+  plan.best_effort = options.best_effort;
+  if (options.mend) {
+    for (RackId r : counts_.over()) {
+      if (std::find(options.mend->begin(), options.mend->end(), r) == options.mend->end()) {
+        plan.bounds[r] = plan.before[r];
+      }
+    }
+    plan.excess_before = excess(plan.before, plan.bounds);
+  }
   const auto accept = [&](std::span<const CountChange> changes) {
     return order_moves(snapshot_, changes, occupancy_).has_value();
   };
@@ -125,15 +134,9 @@ Plan Planner::plan(const PlanOptions& options) {
     plan.lower_bound = solution.lower_bound;
     plan.moves = solution.moves();
     update_degrees(counts_, solution.changes, plan.after);
-    plan.rounds = order_moves(snapshot_, solution.changes, occupancy_).value_or(rounds);
+    plan.rounds = order_moves(snapshot_, solution.changes, occupancy_).value_or(plan.rounds);
   }
-  plan.excess_after = plan.excess_before;
-  if (!nothing) {
-    plan.excess_after = 0;
-    for (RackId r : plan.after.keys()) {
-      plan.excess_after += std::max(0, plan.after[r] - plan.bounds[r]);
-    }
-  }
+  plan.excess_after = excess(plan.after, plan.bounds);
   if (options.best_effort && plan.status == PlanStatus::kFeasible) {
     plan.excess_lower_bound = solution.excess_lower_bound;
   }

@@ -102,8 +102,6 @@ class Solver {
     repair.set_accept(accept_);
     const std::optional<std::vector<CountChange>> repaired = repair.run(solution_.lower_bound);
     used_ += repair.work();
-    solution_.lower_bound = std::max(solution_.lower_bound, repair.lower_bound());
-    budget_ = std::max(budget_, solution_.lower_bound);
     if (repaired) finish(PlanStatus::kFeasible, *repaired);
     take_turns(0, !repaired);
     if (solution_.status == PlanStatus::kInfeasible) return infeasible();
@@ -199,10 +197,11 @@ class Solver {
     }
     Repair repair(counts_, options_.stop, share(INT64_MAX));
     repair.set_accept(accept_);
-    const std::vector<CountChange> greedy = repair.run_best_effort();
+    int reached = 0;
+    const std::vector<CountChange> greedy = repair.run_best_effort(&reached);
     used_ += repair.work();
     budget_ = 1;
-    if (repair.excess_after() == excess) finish(PlanStatus::kFeasible, greedy);
+    if (reached == excess) finish(PlanStatus::kFeasible, greedy);
     if (exact || solution_.status == PlanStatus::kFeasible) take_turns(excess, false);
     if (settled()) return;
     if (solution_.status == PlanStatus::kUnknown) {
