@@ -25,8 +25,8 @@ namespace monkeytree {
 namespace {
 
 constexpr double kReferenceSeconds = 20;
-/// Some seconds: no instance here is meant to need so much.
-constexpr int64_t kWorkLimit = 3'000'000;
+/// About a second: hardly any instance here needs so much.
+constexpr int64_t kWorkLimit = 1'000'000;
 
 bool proved(PlanStatus status) {
   return status != PlanStatus::kFeasible && status != PlanStatus::kUnknown;
