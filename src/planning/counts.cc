@@ -35,7 +35,7 @@ void Counts::rebuild(const Snapshot& snapshot) {
   sizes_.assign(class_count_, {});
   unit_.assign(class_count_, 1);
   over_.clear();
-  singles_.clear();
+  for (std::vector<GroupId>& groups : small_) groups.clear();
   kinds_.clear();
   excess_ = 0;
   for (RackId r : racks_.keys()) {
@@ -71,7 +71,7 @@ void Counts::rebuild(const Snapshot& snapshot) {
     counts.state_bytes = snapshot.jobs[group.job].state_bytes;
     for (int i = 0; i < counts.size; ++i) count_worker(snapshot, g, i, +1);
     count_degree(g, +1);
-    if (counts.size == 1) singles_.push_back(g);
+    if (counts.size < kSmall) small_[counts.size - 1].push_back(g);
   }
   for (RackId r : racks_.keys()) enter_kind(r);
 }
@@ -218,7 +218,7 @@ void Counts::add_group(const Snapshot& snapshot, GroupId g) {
   for (RackId r : racks) leave_kind(r);
   for (int i = 0; i < counts.size; ++i) count_worker(snapshot, g, i, +1);
   count_degree(g, +1);
-  if (counts.size == 1) insert_sorted(singles_, g);
+  if (counts.size < kSmall) insert_sorted(small_[counts.size - 1], g);
   for (RackId r : racks) enter_kind(r);
 }
 
@@ -234,7 +234,7 @@ void Counts::remove_group(const Snapshot& snapshot, GroupId g) {
   for (RackId r : racks) leave_kind(r);
   count_degree(g, -1);
   for (int i = 0; i < counts.size; ++i) count_worker(snapshot, g, i, -1);
-  if (counts.size == 1) erase_sorted(singles_, g);
+  if (counts.size < kSmall) erase_sorted(small_[counts.size - 1], g);
   counts = {};
   for (RackId r : racks) enter_kind(r);
   const bool again = note_slots(snapshot, g, -1) || immovable;

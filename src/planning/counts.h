@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -60,6 +61,9 @@ class Counts {
   };
   using Kinds = std::map<Kind, std::vector<RackId>>;  ///< only racks with room; ascending
 
+  /// Groups of at most kSmall − 1 workers can be listed by their size.
+  static constexpr int kSmall = 9;
+
   explicit Counts(const Snapshot& snapshot);
 
   // -- Changes. The snapshot passed is the one the counts describe: after an addition, before a
@@ -96,8 +100,10 @@ class Counts {
   /// packing.
   bool mixed(ClassId c) const { return unit_[c] == 0; }
   const Kinds& kinds() const { return kinds_; }
-  /// Groups of one worker, ascending.
-  const std::vector<GroupId>& singles() const { return singles_; }
+  /// Groups of so many workers (below kSmall), ascending; none beyond.
+  const std::vector<GroupId>& groups_of_size(int size) const {
+    return small_[static_cast<size_t>(std::min(size, kSmall)) - 1];
+  }
   /// Racks whose degree is above their bound, ascending.
   const std::vector<RackId>& over() const { return over_; }
   int excess() const { return excess_; }
@@ -136,7 +142,7 @@ class Counts {
   IdVector<NodeId, int> fixed_slots_;            // held by immovable workers
   IdVector<ClassId, std::map<int, int>> sizes_;  // slots of movable workers → how many
   IdVector<ClassId, int> unit_;                  // slots of a worker; 0 where they differ
-  std::vector<GroupId> singles_;
+  std::vector<GroupId> small_[kSmall];           // by size − 1; the last is empty
   std::vector<RackId> over_;
   int excess_ = 0;
   Kinds kinds_;

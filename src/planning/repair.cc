@@ -10,7 +10,7 @@ namespace {
 /// Search nodes for one rack: in the first round, and in each later one times kPatience.
 constexpr int64_t kRackWork = 400;
 constexpr int64_t kPatience = 16;
-constexpr int kRounds = 3;
+constexpr int kRounds = 2;
 /// Racks over their bound up to which more than one order is tried.
 constexpr size_t kFewRacks = 64;
 

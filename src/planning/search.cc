@@ -204,7 +204,8 @@ void Search::branch_landing(int budget) {
   if (joint) {
     for (const Part& part : parts_) open.push_back(part.pending);
   }
-  if (budget == 1 && allowed_ == 0 && last_move_options(open, options)) {
+  if (allowed_ == 0 && (budget == 1 || deficit_ >= budget) &&
+      tight_options(open, budget, options)) {
     cut_ = true;  // more budget would have more options
     try_options(options, budget);
     return;
@@ -242,13 +243,58 @@ void Search::branch_landing(int budget) {
   try_options(options, budget);
 }
 
-/// Step 4 with one move left, read backwards: the worker that leaves must itself find room where there
-/// is room now, so only groups that such racks admit come into question. False, and nothing done, where
-/// those are many.
-bool Search::last_move_options(const std::vector<Pending>& open,
-                               std::vector<Option>& options) const {
+/// Step 4 where each move left must give one more worker a place: as many workers lack room as
+/// moves are left, or more, or one move is left. Read backwards from the room there is, which is
+/// then what the workers that are still to leave must come into, so only groups found there come
+/// into question. Besides, what lowers a degree there may help several workers at once. (Take the
+/// matching of short_parts() and that of a solution. Their difference leads each worker without
+/// room, and each that is still to leave, to a place of one that leaves or, by a rack in
+/// relieving_racks(), to room left.) False, and nothing done, where that is no restriction.
+bool Search::tight_options(const std::vector<Pending>& open, int budget,
+                           std::vector<Option>& options) const {
+  std::vector<RackId> roomy;
+  if (!list_roomy(roomy)) return false;
+  const std::vector<RackId> relieving = short_.empty() ? roomy : relieving_racks();
+  const bool by_places = deficit_ <= budget;  // places alone may be enough
+  for (RackId rack : relieving) {
+    if (by_places && slack_within(rack, 0) > 0) return false;  // any group may come in
+  }
+  std::vector<GroupId> groups;
+  for (RackId rack : relieving) {
+    for (GroupId g : counts_.rack(rack).groups) {
+      groups.push_back(g);
+      const int evict = partial(g, rack) && receives(open, rack) ? evict_cost(g, rack) : -1;
+      if (evict > 0 && evict <= budget) options.push_back({Option::kEvict, g, rack, 0, evict});
+    }
+  }
+  for (RackId rack : roomy) {
+    for (GroupId g : counts_.rack(rack).groups) {
+      if (!partial(g, rack) || !receives(open, rack)) continue;
+      const int complete = complete_cost(g, rack);
+      if (complete > 0 && complete <= budget) {
+        options.push_back({Option::kComplete, g, rack, 0, complete});
+      }
+    }
+  }
+  add_newcomers(roomy, budget, options);
+  if (!by_places) return true;
+  std::sort(groups.begin(), groups.end());
+  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  for (GroupId g : groups) {
+    const auto& entries = counts_.group(g).entries;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      if (receives(open, entries[i].rack) && may_lose(g, static_cast<int>(i))) {
+        options.push_back({Option::kTake, g, entries[i].rack, static_cast<int>(i), 1});
+      }
+    }
+  }
+  return true;
+}
+
+/// Racks with room now; false where they are too many to be worth a list.
+bool Search::list_roomy(std::vector<RackId>& roomy) const {
   constexpr size_t kFew = 128;
-  std::vector<RackId> roomy = touched_;
+  roomy = touched_;
   for (const auto& [kind, racks] : counts_.kinds()) {
     if (roomy.size() + racks.size() > kFew) return false;
     roomy.insert(roomy.end(), racks.begin(), racks.end());
@@ -262,59 +308,47 @@ bool Search::last_move_options(const std::vector<Pending>& open,
     }
     return true;
   });
-  for (RackId rack : roomy) {
-    for (GroupId g : counts_.rack(rack).groups) {
-      if (partial(g, rack) && complete_cost(g, rack) == 1 && receives(open, rack)) {
-        options.push_back({Option::kComplete, g, rack, 0, 1});
+  return true;
+}
+
+/// Groups that may come into a rack with room all together, and so stay whole, within the budget.
+void Search::add_newcomers(const std::vector<RackId>& roomy, int budget,
+                           std::vector<Option>& options) const {
+  const auto add = [&](GroupId g, int outside) {
+    for (RackId rack : roomy) {
+      int room = 0;
+      for (size_t c = 0; c < counts_.class_count(); ++c) {
+        room += std::max(0, counts_.free(rack, ClassId(c)));
       }
-    }
-  }
-  const std::vector<RackId> relieving = short_.empty() ? roomy : relieving_racks();
-  std::vector<GroupId> groups;
-  for (RackId rack : relieving) {
-    if (slack_within(rack, 0) > 0 && deficit_ < 2) {
-      options.clear();
-      return false;  // a group from elsewhere may come in
-    }
-    groups.insert(groups.end(), counts_.rack(rack).groups.begin(), counts_.rack(rack).groups.end());
-  }
-  std::sort(groups.begin(), groups.end());
-  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
-  const auto add = [&](GroupId g, size_t i) {
-    if (may_lose(g, static_cast<int>(i))) {
-      options.push_back(
-          {Option::kTake, g, counts_.group(g).entries[i].rack, static_cast<int>(i), 1});
+      if (room + budget - outside < counts_.group(g).size || counts_.find(g, rack) >= 0) continue;
+      const int complete = complete_cost(g, rack);
+      if (complete > 0 && complete <= budget) {
+        options.push_back({Option::kComplete, g, rack, 0, complete});
+      }
     }
   };
-  for (GroupId g : groups) {
-    const auto& entries = counts_.group(g).entries;
-    for (size_t i = 0; i < entries.size(); ++i) {
-      const RackId rack = entries[i].rack;
-      if (!receives(open, rack)) continue;
-      if (deficit_ >= 2) {
-        // One place is not enough: the group must leave altogether and so lower the degree besides.
-        if (!partial(g, rack) || counts_.total(g, rack) != 1) continue;
-        if (!std::binary_search(relieving.begin(), relieving.end(), rack)) continue;
-      }
-      add(g, i);
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    const GroupId g = pending_[i].group;
+    const auto same = [&](const Pending& p) { return p.group == g && p.count > 0; };
+    if (pending_[i].count == 0 ||
+        std::any_of(pending_.begin(), pending_.begin() + static_cast<ptrdiff_t>(i), same)) {
+      continue;
+    }
+    const int outside = counts_.group(g).size - pending(g);
+    if (outside > 0 && outside <= budget) add(g, outside);
+  }
+  int widest = 0;
+  for (RackId rack : roomy) {
+    for (size_t c = 0; c < counts_.class_count(); ++c) {
+      widest = std::max(widest, counts_.free(rack, ClassId(c)));
     }
   }
-  // With one more, all of a group may come together, where it is not partial: anywhere with room.
-  for (GroupId g : counts_.singles()) {
-    if (deficit_ < 2 && !counts_.group(g).entries.empty() && may_lose(g, 0) &&
-        receives(open, counts_.group(g).entries.front().rack)) {
-      add(g, 0);
+  for (int size = 1; size <= std::min(budget, widest * static_cast<int>(counts_.class_count()));
+       ++size) {
+    for (GroupId g : counts_.groups_of_size(size)) {
+      if (pending(g) == 0) add(g, size);
     }
   }
-  for (const Pending& part : pending_) {
-    const GroupId g = part.group;
-    if (part.count == 0 || pending(g) + 1 != counts_.group(g).size) continue;
-    for (RackId rack : roomy) {
-      if (counts_.find(g, rack) >= 0 || complete_cost(g, rack) != 1) continue;
-      options.push_back({Option::kComplete, g, rack, 0, 1});
-    }
-  }
-  return true;
 }
 
 /// May some of the parts be placed in the rack?

@@ -101,7 +101,11 @@ class Search {
   void forbid(const Option& option);
   bool done();
 
-  bool last_move_options(const std::vector<Pending>& open, std::vector<Option>& options) const;
+  bool tight_options(const std::vector<Pending>& open, int budget,
+                     std::vector<Option>& options) const;
+  bool list_roomy(std::vector<RackId>& roomy) const;
+  void add_newcomers(const std::vector<RackId>& roomy, int budget,
+                     std::vector<Option>& options) const;
   bool receives(const std::vector<Pending>& parts, RackId rack) const;
   void add_repair_options(RackId rack, std::vector<Option>& options) const;
   void add_loss_options(RackId rack, ClassId c, std::vector<Option>& options) const;

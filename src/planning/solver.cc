@@ -98,12 +98,16 @@ class Solver {
     const int64_t quick = counts_.over().size() > kManyOver ? 0 : kQuickWork;
     if (deepen(kNoBound, 0, share(quick), &never)) return never ? infeasible() : true;
     if (Sweep(counts_).excess_bound() > 0) return infeasible();
+    bool doubtful = true;
+    if (counts_.rack_count() <= kSweepRacks && !is_feasible(0, kTurnWork, &doubtful)) {
+      return infeasible();
+    }
     Repair repair(counts_, options_.stop, share(INT64_MAX));
     repair.set_accept(accept_);
     const std::optional<std::vector<CountChange>> repaired = repair.run(solution_.lower_bound);
     used_ += repair.work();
     if (repaired) finish(PlanStatus::kFeasible, *repaired);
-    take_turns(0, !repaired);
+    take_turns(0, doubtful && !repaired);
     if (solution_.status == PlanStatus::kInfeasible) return infeasible();
     return solution_.status != PlanStatus::kUnknown;
   }
@@ -195,7 +199,7 @@ class Solver {
       finish(PlanStatus::kOptimal, {});  // nothing moved is already the least
       return;
     }
-    Repair repair(counts_, options_.stop, share(INT64_MAX));
+    Repair repair(counts_, options_.stop, share(kLeastWork));
     repair.set_accept(accept_);
     int reached = 0;
     const std::vector<CountChange> greedy = repair.run_best_effort(&reached);
