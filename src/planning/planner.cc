@@ -1,9 +1,13 @@
 #include "planning/planner.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include "cluster/fragmentation.h"
+#include "planning/fill.h"
 #include "planning/order.h"
 #include "planning/solver.h"
 
@@ -35,6 +39,35 @@ void update_degrees(const Counts& counts, std::span<const CountChange> changes,
       if (count > 0 && count < group.size) degrees[rack] += group.weight;
     }
   }
+}
+
+/// What a placement of the same workers changes.
+std::vector<CountChange> difference(const Snapshot& before, const Snapshot& after) {
+  std::map<std::tuple<GroupId, ClassId, RackId>, int> delta;
+  for (GroupId g : before.groups.keys()) {
+    const Group& old_group = before.groups[g];
+    for (size_t i = 0; i < old_group.workers.size(); ++i) {
+      const Node& from = before.nodes[old_group.workers[i]];
+      const Node& to = after.nodes[after.groups[g].workers[i]];
+      --delta[{g, from.node_class, from.rack}];
+      ++delta[{g, to.node_class, to.rack}];
+    }
+  }
+  std::vector<CountChange> changes;
+  for (const auto& [place, count] : delta) {
+    const auto& [group, node_class, rack] = place;
+    if (count != 0) changes.push_back({group, node_class, rack, count});
+  }
+  return changes;
+}
+
+/// Theorem 1's fill as a plan, where it meets every bound: many moves, but a plan when the limits
+/// came before any other was found.
+std::vector<CountChange> fill_changes(const Snapshot& snapshot,
+                                      const IdVector<RackId, int>& bounds) {
+  const std::optional<Fill> filled = fill(snapshot);
+  if (!filled || excess(filled->degrees, bounds) > 0) return {};
+  return difference(snapshot, filled->placement);
 }
 
 }  // namespace
@@ -124,7 +157,14 @@ Plan Planner::plan(const PlanOptions& options) {
   const auto accept = [&](std::span<const CountChange> changes) {
     return order_moves(snapshot_, changes, occupancy_).has_value();
   };
-  const Solution solution = solve(counts_, options, accept);
+  Solution solution = solve(counts_, options, accept);
+  if (solution.status == PlanStatus::kUnknown) {
+    std::vector<CountChange> changes = fill_changes(snapshot_, plan.bounds);
+    if (!changes.empty() && accept(changes)) {
+      solution.changes = std::move(changes);
+      solution.status = PlanStatus::kFeasible;
+    }
+  }
   plan.status = solution.status;
   plan.after = plan.before;
   plan.conflict = solution.conflict;
