@@ -9,6 +9,8 @@ namespace {
 constexpr int kImpossible = 1 << 28;
 /// Search nodes spent on finding a cheaper optimum once one is known.
 constexpr int64_t kGrace = 64;
+/// Options whose listing and sorting costs as much as a search node.
+constexpr int64_t kOptionsPerNode = 128;
 
 }  // namespace
 
@@ -98,7 +100,7 @@ void Search::node(int budget) {
   }
   note_whole();
   if (land() || done()) return;
-  if (budget == 0) {
+  if (budget == 0 || !thorough_) {
     cut_ = true;
     return;
   }
@@ -106,8 +108,10 @@ void Search::node(int budget) {
 }
 
 void Search::try_options(std::vector<Option>& options, int budget) {
-  std::stable_sort(options.begin(), options.end(),
-                   [](const Option& a, const Option& b) { return a.cost < b.cost; });
+  const auto cheaper = [](const Option& a, const Option& b) { return a.cost < b.cost; };
+  if (!std::is_sorted(options.begin(), options.end(), cheaper)) {
+    std::stable_sort(options.begin(), options.end(), cheaper);
+  }
   const size_t start = undo_.size();
   for (const Option& option : options) {
     if (option.cost > budget) {
@@ -204,8 +208,8 @@ void Search::branch_landing(int budget) {
   if (joint) {
     for (const Part& part : parts_) open.push_back(part.pending);
   }
-  if (allowed_ == 0 && (budget == 1 || deficit_ >= budget) &&
-      tight_options(open, budget, options)) {
+  const bool tight = allowed_ == 0 && (budget == 1 || deficit_ >= budget);
+  if (tight && tight_options(open, budget, options)) {
     cut_ = true;  // more budget would have more options
     try_options(options, budget);
     return;
@@ -219,6 +223,7 @@ void Search::branch_landing(int budget) {
       add_opening_options(part, rack, joint, options);
     }
   }
+  work_ += static_cast<int64_t>(options.size()) / kOptionsPerNode;
   if (open.size() > 1 || allowed_ > 0) {
     // Different parts may ask for the same action.
     std::sort(options.begin(), options.end(), [](const Option& a, const Option& b) {
@@ -232,6 +237,7 @@ void Search::branch_landing(int budget) {
                               }),
                   options.end());
   }
+  if (tight) keep_relieving(budget, options);
   if (allowed_ == 0 && counts_.class_count() == 1) {
     measure_reach(budget - 1);
     const size_t far = std::erase_if(options, [&](const Option& option) {
@@ -289,6 +295,28 @@ bool Search::tight_options(const std::vector<Pending>& open, int budget,
     }
   }
   return true;
+}
+
+/// Of options listed rack by rack where tight_options() was no restriction, those whose workers may
+/// come in where tight_options() says they must.
+void Search::keep_relieving(int budget, std::vector<Option>& options) {
+  if (short_.empty()) return;
+  const std::vector<RackId> relieving = relieving_racks();
+  int slack = 0;
+  for (RackId rack : relieving) slack = std::max(slack, slack_within(rack, 0));
+  std::vector<GroupId> groups;
+  for (RackId rack : relieving) {
+    groups.insert(groups.end(), counts_.rack(rack).groups.begin(), counts_.rack(rack).groups.end());
+  }
+  std::sort(groups.begin(), groups.end());
+  const size_t before = options.size();
+  std::erase_if(options, [&](const Option& option) {
+    if (option.what == Option::kComplete) return false;
+    const Counts::GroupCounts& group = counts_.group(option.group);
+    return group.weight > slack && group.size - pending(option.group) > budget &&
+           !std::binary_search(groups.begin(), groups.end(), option.group);
+  });
+  cut_ |= options.size() < before;
 }
 
 /// Racks with room now; false where they are too many to be worth a list.

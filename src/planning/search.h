@@ -46,6 +46,10 @@ class Search {
     accept_ = std::move(accept);
   }
 
+  /// False: step 4 is left out, so only workers of groups in racks above their bounds are taken out
+  /// and kNone and kNever are no proofs. Far cheaper where failing costs a look at every rack.
+  void set_thorough(bool thorough) { thorough_ = thorough; }
+
   /// Is there a placement at most `budget` moves away whose excess is at most `allowed_excess`?
   Answer run(int budget, int allowed_excess = 0);
 
@@ -103,6 +107,7 @@ class Search {
 
   bool tight_options(const std::vector<Pending>& open, int budget,
                      std::vector<Option>& options) const;
+  void keep_relieving(int budget, std::vector<Option>& options);
   bool list_roomy(std::vector<RackId>& roomy) const;
   void add_newcomers(const std::vector<RackId>& roomy, int budget,
                      std::vector<Option>& options) const;
@@ -217,6 +222,7 @@ class Search {
   int64_t work_ = 0;
   int64_t limit_ = INT64_MAX;
   int allowed_ = 0;
+  bool thorough_ = true;
   int64_t best_bytes_ = 0;
   int best_jobs_ = 0;
   bool found_ = false;
