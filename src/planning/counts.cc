@@ -284,6 +284,22 @@ int Counts::total(GroupId g, RackId rack) const {
   return sum;
 }
 
+bool Counts::fits_whole(GroupId g, RackId rack) const {
+  std::vector<int> units(class_count_, 0);
+  for (const Counts::Entry& entry : groups_[g].entries) {
+    if (entry.rack != rack) {
+      if (entry.fixed > 0) return false;
+      if (racks_[entry.rack].island != racks_[rack].island) return false;
+    }
+    const int count = entry.rack == rack ? entry.up : entry.movable();
+    units[static_cast<size_t>(entry.node_class.value)] += count * need(g, entry.node_class);
+  }
+  for (size_t c = 0; c < units.size(); ++c) {
+    if (units[c] > capacity(rack, ClassId(c))) return false;
+  }
+  return true;
+}
+
 void Counts::add_degree(RackId r, int delta) {
   RackCounts& rack = racks_[r];
   const int was = std::max(0, rack.degree - rack.bound);

@@ -114,6 +114,9 @@ class Counts {
   int find(GroupId group, RackId rack) const;
   int find(GroupId group, RackId rack, ClassId c) const;
 
+  /// Could all of the group stand in the rack, if nothing movable stood in its way?
+  bool fits_whole(GroupId group, RackId rack) const;
+
   /// Adds to a degree and keeps over() and excess() true; kinds are left alone, so a caller that
   /// leaves the degree changed between searches calls rekind().
   void add_degree(RackId rack, int delta);

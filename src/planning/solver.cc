@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planning/cold.h"
+#include "planning/cold_plan.h"
 #include "planning/repair.h"
 #include "planning/search.h"
 #include "planning/sweep.h"
@@ -11,6 +13,8 @@ namespace {
 
 /// Search nodes before anything else is tried: most events need a few dozen.
 constexpr int64_t kQuickWork = 1000;
+/// The same where one rack alone is over its bound, which nothing else would find sooner.
+constexpr int64_t kQuickWorkAlone = 8000;
 /// Work of the first turn of each method where several take turns; later turns are kGrowth times
 /// it.
 constexpr int64_t kTurnWork = 8000;
@@ -21,6 +25,10 @@ constexpr int64_t kStepsPerNode = 40;
 constexpr int64_t kLeastWork = 5'000'000;
 /// Racks up to which sweeps over all racks are tried.
 constexpr size_t kSweepRacks = 32;
+/// Table cells of the bound for states with many racks over their bound.
+constexpr int64_t kColdWork = 50'000'000;
+/// Search nodes spent on a plan for such a state.
+constexpr int64_t kColdNodes = 100'000'000;
 /// Racks over their bound from which on the search for all at once is not even tried first.
 constexpr size_t kManyOver = 12;
 /// More moves than any plan has.
@@ -95,9 +103,26 @@ class Solver {
     budget_ = std::max(1, start);
     solution_.lower_bound = budget_;
     bool never = false;
-    const int64_t quick = counts_.over().size() > kManyOver ? 0 : kQuickWork;
+    const size_t over = counts_.over().size();
+    const int64_t quick = over == 1 ? kQuickWorkAlone : over > kManyOver ? 0 : kQuickWork;
     if (deepen(kNoBound, 0, share(quick), &never)) return never ? infeasible() : true;
     if (Sweep(counts_).excess_bound() > 0) return infeasible();
+    if (counts_.over().size() > kManyOver) {
+      const ColdBound cold = cold_bound(counts_, share(kColdWork));
+      if (!cold.possible) {
+        infeasible();
+        if (!cold.conflict.empty()) solution_.conflict = cold.conflict;
+        return false;
+      }
+      raise(cold.moves);
+      const ColdPlan plan = cold_plan(counts_, cold, {options_.stop, share(kColdNodes)});
+      used_ += plan.work;
+      if (plan.excess == 0 && (!accept_ || accept_(plan.changes))) {
+        finish(PlanStatus::kFeasible, plan.changes);
+        if (closed()) finish(PlanStatus::kOptimal, plan.changes);
+        return true;
+      }
+    }
     bool doubtful = true;
     if (counts_.rack_count() <= kSweepRacks && !is_feasible(0, kTurnWork, &doubtful)) {
       return infeasible();

@@ -23,23 +23,6 @@ void Sweep::set_limit(int64_t work, std::function<bool()> stop) {
   stop_ = std::move(stop);
 }
 
-/// Could all of the group stand in the rack, if nothing movable stood in its way?
-bool Sweep::fits_whole(GroupId g, RackId rack) const {
-  std::vector<int> units(counts_.class_count(), 0);
-  for (const Counts::Entry& entry : counts_.group(g).entries) {
-    if (entry.rack != rack) {
-      if (entry.fixed > 0) return false;
-      if (counts_.rack(entry.rack).island != counts_.rack(rack).island) return false;
-    }
-    const int count = entry.rack == rack ? entry.up : entry.movable();
-    units[static_cast<size_t>(entry.node_class.value)] += count * counts_.need(g, entry.node_class);
-  }
-  for (size_t c = 0; c < units.size(); ++c) {
-    if (units[c] > counts_.capacity(rack, ClassId(c))) return false;
-  }
-  return true;
-}
-
 /// Degree that groups with immovable workers here cause whatever else happens.
 int Sweep::forced_degree(RackId rack) const {
   int degree = 0;
@@ -48,7 +31,7 @@ int Sweep::forced_degree(RackId rack) const {
     for (const Counts::Entry& entry : counts_.group(g).entries) {
       if (entry.rack == rack) fixed += entry.fixed;
     }
-    if (fixed > 0 && !fits_whole(g, rack)) degree += counts_.group(g).weight;
+    if (fixed > 0 && !counts_.fits_whole(g, rack)) degree += counts_.group(g).weight;
   }
   return degree;
 }
@@ -69,7 +52,7 @@ int Sweep::fewest_racks(GroupId g) const {
     for (size_t c = 0; c < counts_.class_count(); ++c) {
       most += counts_.capacity(rack, ClassId(c)) / counts_.need(g, ClassId(c));
     }
-    if (most >= group.size && fits_whole(g, rack)) return 0;
+    if (most >= group.size && counts_.fits_whole(g, rack)) return 0;
     places.push_back(most);
   }
   std::sort(places.rbegin(), places.rend());

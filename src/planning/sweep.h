@@ -60,7 +60,6 @@ class Sweep {
   bool enough_bound(size_t rack, int allowed) const;
   bool placed_before(size_t rack, GroupId group, int left) const;
   int fewest_racks(GroupId group) const;
-  bool fits_whole(GroupId group, RackId rack) const;
   int forced_degree(RackId rack) const;
 
   const Counts& counts_;

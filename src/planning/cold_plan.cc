@@ -1,0 +1,194 @@
+#include "planning/cold_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "planning/cold_landing.h"
+#include "planning/cold_state.h"
+#include "planning/search.h"
+
+namespace monkeytree {
+namespace {
+
+/// Search nodes for one rack, and for several at once.
+constexpr int64_t kRackNodes = 200;
+constexpr int64_t kJointNodes = 600;
+/// Moves above the least possible that a rack may take: at first, and where that is not enough.
+constexpr int kFewMore = 2;
+constexpr int kManyMore = 12;
+/// Racks that are mended at once.
+constexpr size_t kJointRacks = 8;
+/// Racks put back at once, besides those that depend on them.
+constexpr uint32_t kSeeds = 6;
+
+int moves_in(std::span<const CountChange> changes) {
+  int sum = 0;
+  for (const CountChange& change : changes) sum += std::max(0, change.delta);
+  return sum;
+}
+
+class ColdPlanner {
+ public:
+  ColdPlanner(Counts& counts, const ColdBound& bound, const ColdLimits& limits)
+      : counts_(counts), bound_(bound), limits_(limits), state_(counts) {
+    fair_.assign(counts.rack_count(), 0);
+    for (const ColdAction& action : bound.evict) {
+      fair_[action.rack] += counts.total(action.group, action.rack);
+    }
+  }
+
+  ColdPlan run() {
+    state_.apply(landed_);
+    mend_open(kFewMore, false);
+    mend_open(kManyMore, true);
+    improve();
+    ColdPlan plan;
+    plan.changes = state_.changes();
+    plan.moves = state_.moves();
+    plan.excess = state_.excess();
+    plan.work = work_;
+    return plan;
+  }
+
+ private:
+  bool stopped() const { return work_ >= limits_.work || (limits_.stop && limits_.stop()); }
+
+  // -- Mending.
+
+  void mend_open(int more, bool thorough) {
+    for (RackId rack : state_.open_racks()) {
+      if (stopped()) return;
+      const std::vector<RackId> one{rack};
+      mend(one, least(rack) + more, kRackNodes, thorough);
+    }
+  }
+
+  /// Fewest moves for the rack alone.
+  int least(RackId rack) {
+    state_.demand(rack);
+    const int moves = Search(counts_).root_bound();
+    state_.excuse(rack);
+    return moves;
+  }
+
+  /// Brings the racks under their bounds by the fewest moves, if that is found within the limits.
+  bool mend(std::span<const RackId> racks, int most, int64_t nodes, bool thorough) {
+    for (RackId rack : racks) state_.demand(rack);
+    Search search(counts_);
+    search.set_limit(std::min(nodes, limits_.work - work_), limits_.stop);
+    search.set_thorough(thorough);
+    Search::Answer answer = Search::Answer::kNone;
+    for (int budget = std::max(1, search.root_bound());
+         budget <= most && answer == Search::Answer::kNone; ++budget) {
+      answer = search.run(budget);
+    }
+    work_ += search.work() + 1;
+    const bool found = answer == Search::Answer::kFound;
+    if (found) state_.apply(search.changes());
+    for (RackId rack : racks) state_.excuse(rack);
+    return found;
+  }
+
+  // -- Improving.
+
+  uint32_t draw(size_t below) {
+    seed_ = seed_ * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<uint32_t>((seed_ >> 33) % below);
+  }
+  RackId draw(const std::vector<RackId>& racks) { return racks[draw(racks.size())]; }
+
+  void improve() {
+    while (!stopped()) {
+      const int excess = state_.excess();
+      if (excess == 0 && state_.moves() <= bound_.moves) return;
+      const std::pair before(excess, state_.moves());
+      state_.mark();
+      retry(excess == 0 ? state_.moves() : kNoLimit);
+      if (std::pair(state_.excess(), state_.moves()) > before) state_.rewind();
+    }
+  }
+
+  /// Puts a few racks back as they were and mends them anew, as long as that takes at most so many
+  /// moves altogether.
+  void retry(int most) {
+    std::vector<GroupId> groups;
+    for (RackId rack : choose()) {
+      const std::vector<GroupId> left = state_.leavers(rack);
+      groups.insert(groups.end(), left.begin(), left.end());
+    }
+    state_.take_back(std::move(groups));
+    ++work_;
+    std::vector<RackId> order = state_.open_racks();
+    if (most < kNoLimit && order.size() <= kJointRacks && draw(2) > 0) {
+      mend(order, most - state_.moves(), kJointNodes, false);
+      return;
+    }
+    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw(i)]);
+    int later = 0;
+    std::vector<int> alone;
+    for (RackId rack : order) {
+      alone.push_back(least(rack));
+      later += alone.back();
+    }
+    for (size_t i = 0; i < order.size(); ++i) {
+      later -= alone[i];
+      const int left = most - state_.moves() - later;
+      const std::vector<RackId> one{order[i]};
+      if (!mend(one, std::min(left, alone[i] + kFewMore), kRackNodes, false) && most < kNoLimit)
+        return;
+    }
+  }
+
+  /// A rack from which more workers left than the bound has there, and racks near it.
+  std::vector<RackId> choose() {
+    std::vector<RackId> dear = state_.open_racks();
+    for (RackId rack : fair_.keys()) {
+      if (state_.departures(rack) > fair_[rack]) dear.push_back(rack);
+    }
+    if (dear.empty()) dear = state_.racks();
+    std::vector<RackId> seeds{draw(dear)};
+    const size_t want = 1 + draw(kSeeds);
+    for (size_t k = 0; k < seeds.size() && seeds.size() < want; ++k) {
+      const std::vector<RackId> near = neighbours(seeds[k]);
+      for (int i = 0; i < 2 && seeds.size() < want; ++i) {
+        seeds.push_back(!near.empty() && draw(4) > 0 ? draw(near) : draw(state_.racks()));
+      }
+    }
+    return seeds;
+  }
+
+  /// Racks that share groups with it, and those from which workers went to such racks.
+  std::vector<RackId> neighbours(RackId rack) {
+    std::vector<RackId> near;
+    for (GroupId g : counts_.rack(rack).groups) {
+      for (const Counts::Entry& entry : counts_.group(g).entries) {
+        near.push_back(entry.rack);
+        for (GroupId other : state_.comers(entry.rack)) {
+          for (const Counts::Shift& shift : state_.moved(other)) {
+            if (shift.up + shift.stay < 0) near.push_back(shift.rack);
+          }
+        }
+      }
+    }
+    return near;
+  }
+
+  static constexpr int kNoLimit = 1 << 28;
+
+  Counts& counts_;
+  const ColdBound& bound_;
+  const ColdLimits& limits_;
+  const std::vector<CountChange> landed_ = land_cover(counts_, bound_);
+  ColdState state_;
+  IdVector<RackId, int> fair_;  // workers that leave each rack if the bound is met as it says
+  uint64_t seed_ = 1;
+  int64_t work_ = 0;
+};
+
+}  // namespace
+
+ColdPlan cold_plan(Counts& counts, const ColdBound& bound, const ColdLimits& limits) {
+  return ColdPlanner(counts, bound, limits).run();
+}
+
+}  // namespace monkeytree
