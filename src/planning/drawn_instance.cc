@@ -68,8 +68,8 @@ void set_size(DrawnSize size, RandomShape& shape) {
 
 void draw_features(Random& random, RandomShape& shape) {
   // Where many racks are to be mended at once, the integer program takes minutes.
-  constexpr double kScatter[] = {0.1, 0.2, 0.3, 0.5, 0.8, 1.0};
-  shape.scatter = kScatter[random.below(shape.racks_high > 8 ? 3 : 6)];
+  constexpr double kScatter[] = {0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.0};
+  shape.scatter = kScatter[random.below(shape.racks_high > 8 ? 3 : 7)];
   if (random.chance(0.5)) shape.weights = {1, 8};
   if (random.chance(0.1)) shape.weights = {1, 2, 3};
   if (random.chance(0.25)) shape.largest_group = random.between(2, 10);
