@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -16,6 +17,7 @@
 #include "bench/churn.h"
 #include "bench/measure.h"
 #include "cluster/fragmentation.h"
+#include "cluster/snapshot_json.h"
 #include "planning/plan.h"
 #include "planning/planner.h"
 
@@ -103,7 +105,12 @@ Repairs run_repairs(const ChurnOptions& options, int violations) {
     const bool proved = fresh.status == PlanStatus::kOptimal;
     out.unproved += !proved;
     out.without += fresh.rounds.empty();
-    out.different += proved && kept.status == PlanStatus::kOptimal && fresh.moves != kept.moves;
+    if (proved && kept.status == PlanStatus::kOptimal && fresh.moves != kept.moves) {
+      ++out.different;
+      std::ofstream("planning_bench_difference.json") << write_snapshot(cluster.snapshot());
+      fmt::print(stderr, "planning_bench_difference.json: {} moves from the snapshot, {} kept\n",
+                 fresh.moves, kept.moves);
+    }
     cluster.repair(kept);
   }
   return out;
@@ -134,7 +141,6 @@ bool repairs_row(const Fabric& fabric, const Stream& stream, int gpus, int viola
   print_times(row.kept_ms);
   fmt::print(" {:>5} {:>5}\n", row.unproved, row.without);
   std::fflush(stdout);
-  if (row.different > 0) fmt::print(stderr, "{} different counts\n", row.different);
   return row.different == 0;
 }
 
