@@ -162,7 +162,8 @@ Plan Planner::plan(const PlanOptions& options) {
     std::vector<CountChange> changes = fill_changes(snapshot_, plan.bounds);
     if (!changes.empty() && accept(changes)) {
       solution.changes = std::move(changes);
-      solution.status = PlanStatus::kFeasible;
+      const bool least = solution.moves() <= solution.lower_bound;
+      solution.status = least ? PlanStatus::kOptimal : PlanStatus::kFeasible;
     }
   }
   plan.status = solution.status;
