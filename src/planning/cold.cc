@@ -53,7 +53,8 @@ CoverGroup cover_group(const Counts& counts, GroupId g) {
 
 }  // namespace
 
-ColdBound cold_bound(const Counts& counts, int64_t work_limit) {
+ColdBound cold_bound(const Counts& counts, int64_t work_limit,
+                     const std::map<ColdAction, int>& strains) {
   std::vector<CoverRack> racks(counts.rack_count());
   for (size_t r = 0; r < racks.size(); ++r) {
     const Counts::RackCounts& rack = counts.rack(RackId(r));
@@ -65,9 +66,18 @@ ColdBound cold_bound(const Counts& counts, int64_t work_limit) {
   std::vector<CoverGroup> groups;
   const std::vector<GroupId> ids = concerned_groups(counts);
   for (GroupId g : ids) groups.push_back(cover_group(counts, g));
+  if (!strains.empty()) {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      for (CoverEntry& entry : groups[i].entries) {
+        const auto at = strains.find({ids[i], RackId(entry.rack)});
+        if (at != strains.end()) entry.strain += at->second;
+      }
+    }
+  }
   const CoverResult result = solve_cover(racks, groups, work_limit);
   ColdBound bound;
   bound.possible = result.lower_bound < kNever;
+  bound.work = result.work;
   bound.moves = bound.possible ? result.lower_bound : 0;
   for (int rack : result.conflict) bound.conflict.push_back(RackId(rack));
   for (const auto& [from, to] :

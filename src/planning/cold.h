@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "planning/counts.h"
@@ -22,9 +23,13 @@ struct ColdBound {
   // Removals that cost so many moves, or few more, if all that leaves found a place.
   std::vector<ColdAction> evict;     ///< with those that completions ask for; ascending
   std::vector<ColdAction> complete;  ///< ascending
+  int64_t work = 0;                  ///< table cells
 };
 
-/// O(entries of the groups in those racks), and the work of solve_cover().
-ColdBound cold_bound(const Counts& counts, int64_t work_limit);
+/// O(entries of the groups in those racks), and the work of solve_cover(). Of removals that cost
+/// the same, those are chosen with the least strain: what `strains` says of them, and how hard it
+/// looks to find a place for them.
+ColdBound cold_bound(const Counts& counts, int64_t work_limit,
+                     const std::map<ColdAction, int>& strains = {});
 
 }  // namespace monkeytree

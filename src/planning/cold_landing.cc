@@ -11,14 +11,16 @@ struct Portion {
   RackId rack;
   ClassId node_class;
   int count = 0;
+  int up = 0;  // of them, those whose slots become free
 };
 
 /// A group some of whose workers leave their racks.
 struct Leaver {
   GroupId group;
   RackId gather;                // completed there, if valid
-  std::vector<Portion> out;     // where they leave; count is the group's whole entry
+  std::vector<Portion> out;     // where they leave, and do not arrive
   std::vector<RackId> remain;   // racks that keep workers, ascending
+  int makes_room_for = -1;      // the leaver for whose sake alone workers leave, if any
   std::vector<Portion> placed;  // where they arrive
   std::vector<RackId> joined;   // of those racks, the ones that count one group more
   bool whole = false;           // all of it in one rack afterwards
@@ -43,14 +45,19 @@ class Landing {
     list_leavers(bound);
   }
 
-  std::vector<CountChange> run() {
+  ColdLanding run() {
     for (Leaver& leaver : leavers_) take_out(leaver, +1);
     // Each round may drop groups and so undo what others have done; no group is dropped twice.
-    while (place_all()) {
+    make_room();
+    while (place_all() || drop_useless()) {
     }
-    std::vector<CountChange> changes;
+    ColdLanding landing;
+    std::vector<CountChange>& changes = landing.changes;
     for (const Leaver& leaver : leavers_) {
-      if (leaver.dropped) continue;
+      if (leaver.dropped) {
+        for (const Portion& from : leaver.out) landing.dropped.push_back({leaver.group, from.rack});
+        continue;
+      }
       for (const Portion& from : leaver.out) {
         changes.push_back({leaver.group, from.node_class, from.rack, -from.count});
       }
@@ -58,7 +65,7 @@ class Landing {
         changes.push_back({leaver.group, to.node_class, to.rack, to.count});
       }
     }
-    return changes;
+    return landing;
   }
 
  private:
@@ -76,7 +83,7 @@ class Landing {
       Leaver& leaver = leavers_.back();
       for (const Counts::Entry& entry : counts_.group(action.group).entries) {
         if (entry.rack != action.rack) continue;
-        leaver.out.push_back({entry.rack, entry.node_class, entry.total()});
+        leaver.out.push_back({entry.rack, entry.node_class, entry.total(), entry.up});
         leaver.workers += entry.total();
       }
     }
@@ -85,27 +92,121 @@ class Landing {
           std::lower_bound(bound.complete.begin(), bound.complete.end(), leaver.group,
                            [](const ColdAction& action, GroupId g) { return action.group < g; });
       if (at != bound.complete.end() && at->group == leaver.group) leaver.gather = at->rack;
-      for (const Counts::Entry& entry : counts_.group(leaver.group).entries) {
-        const auto leaves = [&](const Portion& p) { return p.rack == entry.rack; };
-        if (std::any_of(leaver.out.begin(), leaver.out.end(), leaves)) continue;
-        if (leaver.remain.empty() || leaver.remain.back() != entry.rack) {
-          leaver.remain.push_back(entry.rack);
-        }
-      }
+      list_remaining(leaver);
     }
   }
 
   /// Takes the workers out of their racks (sign +1), or puts them back there.
   void take_out(const Leaver& leaver, int sign) {
+    const Counts::GroupCounts& group = counts_.group(leaver.group);
     RackId last;
     for (const Portion& from : leaver.out) {
-      const int entry = counts_.find(leaver.group, from.rack, from.node_class);
-      const int up = counts_.group(leaver.group).entries[static_cast<size_t>(entry)].up;
-      free(from.rack, from.node_class) += sign * up * counts_.need(leaver.group, from.node_class);
-      if (from.rack != last) slack(from.rack) += sign * counts_.group(leaver.group).weight;
+      free(from.rack, from.node_class) +=
+          sign * from.up * counts_.need(leaver.group, from.node_class);
+      if (from.rack == last) continue;
       last = from.rack;
+      const bool was_partial = counts_.total(leaver.group, last) < group.size;
+      const bool is_partial = std::binary_search(leaver.remain.begin(), leaver.remain.end(), last);
+      slack(last) += sign * group.weight * (int{was_partial} - int{is_partial});
     }
   }
+
+  // -- Making room where more workers gather than leave.
+
+  void make_room() {
+    const size_t count = leavers_.size();
+    for (size_t i = 0; i < count; ++i) {
+      const RackId rack = leavers_[i].gather;
+      if (!rack.valid()) continue;
+      for (const Portion& part : pending(leavers_[i])) {
+        free(rack, part.node_class) -=
+            part.count * counts_.need(leavers_[i].group, part.node_class);
+        while (free(rack, part.node_class) < 0 && displace(rack, part.node_class, i)) {
+        }
+      }
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const RackId rack = leavers_[i].gather;
+      if (!rack.valid()) continue;
+      for (const Portion& part : pending(leavers_[i])) {
+        free(rack, part.node_class) +=
+            part.count * counts_.need(leavers_[i].group, part.node_class);
+      }
+    }
+  }
+
+  /// Lets a few workers leave the rack too, of a group for which that is easiest; false where there
+  /// is none.
+  bool displace(RackId rack, ClassId c, size_t cause) {
+    GroupId best;
+    int most = 0, least = 3;
+    for (GroupId g : counts_.rack(rack).groups) {
+      const int entry = counts_.find(g, rack, c);
+      if (entry < 0 || has_part(g, rack)) continue;
+      const Counts::GroupCounts& group = counts_.group(g);
+      const int need = counts_.need(g, c);
+      const int up = group.entries[static_cast<size_t>(entry)].up;
+      const int missing = (need - 1 - free(rack, c)) / need;
+      const int count = std::min(missing, up);
+      const int total = counts_.total(g, rack);
+      if (count <= 0 || count == group.size) continue;
+      int home = 0;
+      for (const Counts::Entry& e : group.entries) {
+        if (e.rack != rack && e.node_class == c) home = std::max(home, free(e.rack, c) / need);
+      }
+      const int trouble = total == group.size ? 2 : home >= count ? 0 : 1;
+      if (trouble == 2 &&
+          slack(rack) + counts_.group(leavers_[cause].group).weight < group.weight) {
+        continue;
+      }
+      if (trouble > least || (trouble == least && count <= most)) continue;
+      best = g;
+      most = count;
+      least = trouble;
+    }
+    if (best.valid()) leave_too(best, {rack, c, most, most}, cause);
+    return best.valid();
+  }
+
+  /// Does the group leave the rack, or gather there, already?
+  bool has_part(GroupId g, RackId rack) const {
+    return std::any_of(leavers_.begin(), leavers_.end(), [&](const Leaver& leaver) {
+      return leaver.group == g && (leaver.gather.valid() || leaver.dropped || leaves(leaver, rack));
+    });
+  }
+
+  void leave_too(GroupId g, const Portion& from, size_t cause) {
+    auto at = std::find_if(leavers_.begin(), leavers_.end(),
+                           [&](const Leaver& leaver) { return leaver.group == g; });
+    if (at == leavers_.end()) {
+      leavers_.push_back({});
+      at = leavers_.end() - 1;
+      at->group = g;
+      at->makes_room_for = static_cast<int>(cause);
+    } else {
+      take_out(*at, -1);
+      at->makes_room_for = -1;
+    }
+    at->out.push_back(from);
+    at->workers += from.count;
+    list_remaining(*at);
+    take_out(*at, +1);
+  }
+
+  void list_remaining(Leaver& leaver) const {
+    leaver.remain.clear();
+    for (const Counts::Entry& entry : counts_.group(leaver.group).entries) {
+      int left = entry.total();
+      for (const Portion& p : leaver.out) {
+        if (p.rack == entry.rack && p.node_class == entry.node_class) left -= p.count;
+      }
+      if (left > 0 && (leaver.remain.empty() || leaver.remain.back() != entry.rack)) {
+        leaver.remain.push_back(entry.rack);
+      }
+    }
+  }
+
+  // -- Placing.
 
   /// Places who is not placed; true where somebody had to be dropped.
   bool place_all() {
@@ -135,8 +236,22 @@ class Landing {
     return dropped;
   }
 
+  /// Puts back who left to make room for a group that stays after all.
+  bool drop_useless() {
+    bool dropped = false;
+    for (Leaver& leaver : leavers_) {
+      if (leaver.dropped || leaver.makes_room_for < 0) continue;
+      if (!leavers_[static_cast<size_t>(leaver.makes_room_for)].dropped) continue;
+      unplace(leaver);
+      drop(leaver);
+      dropped = true;
+    }
+    return dropped;
+  }
+
   /// Workers that could come into the rack, of the one class where there are several classes.
   int room(const Leaver& leaver, RackId rack) {
+    if (leaves(leaver, rack)) return 0;
     int most = 0;
     for (const Portion& part : leaver.out) {
       most =
@@ -168,7 +283,9 @@ class Landing {
   bool place(Leaver& leaver) {
     const std::vector<Portion> parts = pending(leaver);
     if (leaver.gather.valid()) return place_whole(leaver, parts, leaver.gather);
-    if (leaver.remain.size() == 1 && place_whole(leaver, parts, leaver.remain.front())) return true;
+    if (leaver.remain.size() == 1 && !leaves(leaver, leaver.remain.front()) &&
+        place_whole(leaver, parts, leaver.remain.front()))
+      return true;
     if (leaver.remain.empty()) {
       const RackId best = tightest(leaver, parts, 0);
       if (best.valid()) return place_whole(leaver, parts, best);
@@ -320,7 +437,7 @@ class Landing {
 
 }  // namespace
 
-std::vector<CountChange> land_cover(const Counts& counts, const ColdBound& bound) {
+ColdLanding land_cover(const Counts& counts, const ColdBound& bound) {
   return Landing(counts, bound).run();
 }
 

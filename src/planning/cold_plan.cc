@@ -1,6 +1,7 @@
 #include "planning/cold_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "planning/cold_landing.h"
@@ -10,14 +11,25 @@
 namespace monkeytree {
 namespace {
 
-/// Search nodes for one rack, and for several at once.
+/// Times that a cover is chosen anew because not all of it finds a place; table cells for each;
+/// what the lack of a place adds to the strain; and cells that cost as much as a search node.
+constexpr int kLandingRounds = 24;
+constexpr int64_t kCoverCells = 50'000'000;
+constexpr int kDropStrain = 3;
+constexpr int64_t kCellsPerNode = 1000;
+/// Search nodes for one rack, for one that others must make room for, and for several at once.
 constexpr int64_t kRackNodes = 200;
+constexpr int64_t kHardNodes = 100;
 constexpr int64_t kJointNodes = 600;
+/// More moves than any plan has.
+constexpr int kNoLimit = 1 << 28;
 /// Moves above the least possible that a rack may take: at first, and where that is not enough.
 constexpr int kFewMore = 2;
 constexpr int kManyMore = 12;
 /// Racks that are mended at once.
 constexpr size_t kJointRacks = 8;
+/// Attempts in vain after which no more are made, for each rack that was over.
+constexpr int64_t kPatience = 40;
 /// Racks put back at once, besides those that depend on them.
 constexpr uint32_t kSeeds = 6;
 
@@ -38,7 +50,7 @@ class ColdPlanner {
   }
 
   ColdPlan run() {
-    state_.apply(landed_);
+    state_.apply(landed_.changes);
     mend_open(kFewMore, false);
     mend_open(kManyMore, true);
     improve();
@@ -51,6 +63,28 @@ class ColdPlanner {
   }
 
  private:
+  // -- Landing.
+
+  /// What the bound says leaves, but where some of it finds no place, other removals of the same
+  /// cost instead, as far as there are any.
+  ColdLanding land_best() {
+    ColdBound cover = bound_;
+    ColdLanding best = land_cover(counts_, cover);
+    std::map<ColdAction, int> strains;
+    std::vector<ColdAction> dropped = best.dropped;
+    for (int round = 1; round < kLandingRounds && !best.dropped.empty() && !stopped(); ++round) {
+      for (const ColdAction& action : dropped) strains[action] += kDropStrain;
+      ColdBound next = cold_bound(counts_, kCoverCells, strains);
+      work_ += next.work / kCellsPerNode + 1;
+      if (next.evict == cover.evict && next.complete == cover.complete) break;
+      cover = std::move(next);
+      ColdLanding landing = land_cover(counts_, cover);
+      dropped = landing.dropped;
+      if (landing.dropped.size() < best.dropped.size()) best = std::move(landing);
+    }
+    return best;
+  }
+
   bool stopped() const { return work_ >= limits_.work || (limits_.stop && limits_.stop()); }
 
   // -- Mending.
@@ -59,7 +93,7 @@ class ColdPlanner {
     for (RackId rack : state_.open_racks()) {
       if (stopped()) return;
       const std::vector<RackId> one{rack};
-      mend(one, least(rack) + more, kRackNodes, thorough);
+      mend(one, least(rack) + more, thorough ? kHardNodes : kRackNodes, thorough);
     }
   }
 
@@ -77,6 +111,7 @@ class ColdPlanner {
     Search search(counts_);
     search.set_limit(std::min(nodes, limits_.work - work_), limits_.stop);
     search.set_thorough(thorough);
+    if (improving_) search.set_seed(draw64());
     Search::Answer answer = Search::Answer::kNone;
     for (int budget = std::max(1, search.root_bound());
          budget <= most && answer == Search::Answer::kNone; ++budget) {
@@ -91,20 +126,22 @@ class ColdPlanner {
 
   // -- Improving.
 
-  uint32_t draw(size_t below) {
-    seed_ = seed_ * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<uint32_t>((seed_ >> 33) % below);
-  }
+  uint64_t draw64() { return seed_ = seed_ * 6364136223846793005u + 1442695040888963407u; }
+  uint32_t draw(size_t below) { return static_cast<uint32_t>((draw64() >> 33) % below); }
   RackId draw(const std::vector<RackId>& racks) { return racks[draw(racks.size())]; }
 
   void improve() {
-    while (!stopped()) {
+    improving_ = true;
+    const int64_t patience = kPatience * static_cast<int64_t>(state_.racks().size());
+    for (int64_t idle = 0; idle < patience && !stopped(); ++idle) {
       const int excess = state_.excess();
       if (excess == 0 && state_.moves() <= bound_.moves) return;
       const std::pair before(excess, state_.moves());
       state_.mark();
       retry(excess == 0 ? state_.moves() : kNoLimit);
-      if (std::pair(state_.excess(), state_.moves()) > before) state_.rewind();
+      const std::pair after(state_.excess(), state_.moves());
+      if (after > before) state_.rewind();
+      if (after < before) idle = 0;
     }
   }
 
@@ -162,7 +199,7 @@ class ColdPlanner {
     std::vector<RackId> near;
     for (GroupId g : counts_.rack(rack).groups) {
       for (const Counts::Entry& entry : counts_.group(g).entries) {
-        near.push_back(entry.rack);
+        if (state_.departures(entry.rack) > 0) near.push_back(entry.rack);
         for (GroupId other : state_.comers(entry.rack)) {
           for (const Counts::Shift& shift : state_.moved(other)) {
             if (shift.up + shift.stay < 0) near.push_back(shift.rack);
@@ -173,16 +210,15 @@ class ColdPlanner {
     return near;
   }
 
-  static constexpr int kNoLimit = 1 << 28;
-
   Counts& counts_;
   const ColdBound& bound_;
-  const ColdLimits& limits_;
-  const std::vector<CountChange> landed_ = land_cover(counts_, bound_);
+  const ColdLimits limits_;
+  int64_t work_ = 0;
+  uint64_t seed_ = 1;
+  bool improving_ = false;
+  ColdLanding landed_ = land_best();  // of the counts as they were
   ColdState state_;
   IdVector<RackId, int> fair_;  // workers that leave each rack if the bound is met as it says
-  uint64_t seed_ = 1;
-  int64_t work_ = 0;
 };
 
 }  // namespace

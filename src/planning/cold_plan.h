@@ -27,7 +27,8 @@ struct ColdPlan {
 /// is placed as far as that costs nothing more; racks that are over still are mended one by one by
 /// the search, while no other rack may grow; then, as long as there are more moves than the bound,
 /// a few racks at a time are put back as they were together with all that depends on them, and
-/// mended anew in another order. Ends at the bound or at the limits. Deterministic but for stop().
+/// mended anew in another order. Ends at the bound, at the limits,
+/// or when many attempts in a row were in vain. Deterministic but for stop().
 /// `counts` is changed while it works and restored before it returns.
 ColdPlan cold_plan(Counts& counts, const ColdBound& bound, const ColdLimits& limits);
 

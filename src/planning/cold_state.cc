@@ -12,6 +12,10 @@ void negate(std::vector<Counts::Shift>& shifts) {
   }
 }
 
+void append(const std::vector<GroupId>& from, std::vector<GroupId>& to) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
 void sort_unique(std::vector<GroupId>& groups) {
   std::sort(groups.begin(), groups.end());
   groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
@@ -47,7 +51,7 @@ std::vector<RackId> ColdState::open_racks() const {
 }
 
 int ColdState::excess() const {
-  int sum = 0;
+  int sum = counts_.excess();
   for (RackId rack : racks_) sum += std::max(0, counts_.rack(rack).degree - bounds_[rack]);
   return sum;
 }
@@ -119,8 +123,11 @@ void ColdState::take_back(std::vector<GroupId> groups) {
     excuse_all(batch);
     groups.clear();
     for (const Counts::Shift& shift : batch) {
-      if (counts_.free(shift.rack, shift.node_class) >= 0) continue;
-      for (GroupId g : comers(shift.rack)) groups.push_back(g);
+      const Counts::RackCounts& rack = counts_.rack(shift.rack);
+      const bool crowded = counts_.free(shift.rack, shift.node_class) < 0;
+      const bool grown = rack.degree > rack.bound;
+      if (crowded || grown) append(comers(shift.rack), groups);
+      if (grown) append(leavers(shift.rack), groups);
     }
   }
 }

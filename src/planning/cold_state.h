@@ -26,6 +26,7 @@ class ColdState {
   const std::vector<RackId>& racks() const { return racks_; }
   /// Those that are so still.
   std::vector<RackId> open_racks() const;
+  /// Above the true bounds, while every rack is excused.
   int excess() const;
 
   /// Demands the true bound of the rack, or lets it keep its degree again.
@@ -33,8 +34,8 @@ class ColdState {
   void excuse(RackId rack);
 
   void apply(std::span<const CountChange> changes);
-  /// Takes back the moves of the groups and of all groups that have come into the slots which these
-  /// need.
+  /// Takes back the moves of the groups, and of all groups that have come into the slots which
+  /// these need, or without which a rack that was within its bound would not be so any more.
   void take_back(std::vector<GroupId> groups);
 
   int moves() const { return moves_; }

@@ -9,8 +9,6 @@ namespace {
 constexpr int kImpossible = 1 << 28;
 /// Search nodes spent on finding a cheaper optimum once one is known.
 constexpr int64_t kGrace = 64;
-/// Options whose listing and sorting costs as much as a search node.
-constexpr int64_t kOptionsPerNode = 128;
 
 }  // namespace
 
@@ -107,7 +105,15 @@ void Search::node(int budget) {
   branch_landing(budget);
 }
 
+void Search::shuffle(std::vector<Option>& options) {
+  for (size_t i = options.size(); i > 1; --i) {
+    seed_ = seed_ * 6364136223846793005u + 1442695040888963407u;
+    std::swap(options[i - 1], options[(seed_ >> 33) % i]);
+  }
+}
+
 void Search::try_options(std::vector<Option>& options, int budget) {
+  if (shuffled_) shuffle(options);
   const auto cheaper = [](const Option& a, const Option& b) { return a.cost < b.cost; };
   if (!std::is_sorted(options.begin(), options.end(), cheaper)) {
     std::stable_sort(options.begin(), options.end(), cheaper);
@@ -223,7 +229,6 @@ void Search::branch_landing(int budget) {
       add_opening_options(part, rack, joint, options);
     }
   }
-  work_ += static_cast<int64_t>(options.size()) / kOptionsPerNode;
   if (open.size() > 1 || allowed_ > 0) {
     // Different parts may ask for the same action.
     std::sort(options.begin(), options.end(), [](const Option& a, const Option& b) {
@@ -878,7 +883,7 @@ void Search::accept() {
   const bool better =
       !found_ || std::tie(bytes, touched, changes) < std::tie(best_bytes_, best_jobs_, best_);
   if (!better) return;
-  if (!found_) grace_ = work_ + kGrace;
+  if (!found_) grace_ = shuffled_ ? work_ : work_ + kGrace;
   found_ = true;
   best_ = std::move(changes);
   best_bytes_ = bytes;

@@ -50,6 +50,13 @@ class Search {
   /// and kNone and kNever are no proofs. Far cheaper where failing costs a look at every rack.
   void set_thorough(bool thorough) { thorough_ = thorough; }
 
+  /// From now on options of equal cost are tried in an order drawn from the seed, and the first
+  /// solution is taken whatever it costs besides moves: for callers that want others than before.
+  void set_seed(uint64_t seed) {
+    seed_ = seed;
+    shuffled_ = true;
+  }
+
   /// Is there a placement at most `budget` moves away whose excess is at most `allowed_excess`?
   Answer run(int budget, int allowed_excess = 0);
 
@@ -100,6 +107,7 @@ class Search {
   void branch_overfull(int budget, RackId rack, ClassId c);
   void branch_landing(int budget);
   void try_options(std::vector<Option>& options, int budget);
+  void shuffle(std::vector<Option>& options);
   bool possible(const Option& option) const;
   void perform(const Option& option);
   void forbid(const Option& option);
@@ -223,6 +231,8 @@ class Search {
   int64_t limit_ = INT64_MAX;
   int allowed_ = 0;
   bool thorough_ = true;
+  bool shuffled_ = false;
+  uint64_t seed_ = 0;
   int64_t best_bytes_ = 0;
   int best_jobs_ = 0;
   bool found_ = false;

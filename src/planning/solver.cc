@@ -107,34 +107,42 @@ class Solver {
     const int64_t quick = over == 1 ? kQuickWorkAlone : over > kManyOver ? 0 : kQuickWork;
     if (deepen(kNoBound, 0, share(quick), &never)) return never ? infeasible() : true;
     if (Sweep(counts_).excess_bound() > 0) return infeasible();
-    if (counts_.over().size() > kManyOver) {
-      const ColdBound cold = cold_bound(counts_, share(kColdWork));
+    ColdBound cold;
+    const bool many = counts_.over().size() > kManyOver;
+    if (many) {
+      cold = cold_bound(counts_, share(kColdWork));
       if (!cold.possible) {
         infeasible();
         if (!cold.conflict.empty()) solution_.conflict = cold.conflict;
         return false;
       }
       raise(cold.moves);
-      const ColdPlan plan = cold_plan(counts_, cold, {options_.stop, share(kColdNodes)});
-      used_ += plan.work;
-      if (plan.excess == 0 && (!accept_ || accept_(plan.changes))) {
-        finish(PlanStatus::kFeasible, plan.changes);
-        if (closed()) finish(PlanStatus::kOptimal, plan.changes);
-        return true;
-      }
     }
     bool doubtful = true;
     if (counts_.rack_count() <= kSweepRacks && !is_feasible(0, kTurnWork, &doubtful)) {
       return infeasible();
     }
+    if ((many && plan_cold(cold)) || repair()) doubtful = false;
+    take_turns(0, doubtful);
+    if (solution_.status == PlanStatus::kInfeasible) return infeasible();
+    return solution_.status != PlanStatus::kUnknown;
+  }
+
+  bool plan_cold(const ColdBound& cold) {
+    const ColdPlan plan = cold_plan(counts_, cold, {options_.stop, share(kColdNodes)});
+    used_ += plan.work;
+    if (plan.excess > 0 || (accept_ && !accept_(plan.changes))) return false;
+    finish(PlanStatus::kFeasible, plan.changes);
+    return true;
+  }
+
+  bool repair() {
     Repair repair(counts_, options_.stop, share(INT64_MAX));
     repair.set_accept(accept_);
     const std::optional<std::vector<CountChange>> repaired = repair.run(solution_.lower_bound);
     used_ += repair.work();
     if (repaired) finish(PlanStatus::kFeasible, *repaired);
-    take_turns(0, doubtful && !repaired);
-    if (solution_.status == PlanStatus::kInfeasible) return infeasible();
-    return solution_.status != PlanStatus::kUnknown;
+    return repaired.has_value();
   }
 
   /// Search and sweep in turns of growing length, until one proves what the other may have found or
