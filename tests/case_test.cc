@@ -47,7 +47,8 @@ bool run_line(CaseCluster& cluster, const std::vector<std::string>& words, bool&
     } else if (in_rows) {
       cluster.add_row(words);
     } else {
-      throw CaseError(fmt::format("'{}' is neither a known line nor, after a blank one, a rack", words[0]));
+      throw CaseError(
+          fmt::format("'{}' is neither a known line nor, after a blank one, a rack", words[0]));
     }
     return true;
   } catch (const CaseError& error) {
