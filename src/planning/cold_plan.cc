@@ -33,12 +33,6 @@ constexpr int64_t kPatience = 40;
 /// Racks put back at once, besides those that depend on them.
 constexpr uint32_t kSeeds = 6;
 
-int moves_in(std::span<const CountChange> changes) {
-  int sum = 0;
-  for (const CountChange& change : changes) sum += std::max(0, change.delta);
-  return sum;
-}
-
 class ColdPlanner {
  public:
   ColdPlanner(Counts& counts, const ColdBound& bound, const ColdLimits& limits)
@@ -140,7 +134,9 @@ class ColdPlanner {
       state_.mark();
       retry(excess == 0 ? state_.moves() : kNoLimit);
       const std::pair after(state_.excess(), state_.moves());
-      if (after > before) state_.rewind();
+      // While there is no plan, more moves are no reason to stay where no rack can be mended.
+      const bool wander = excess > 0 && after.first == excess && draw(8) == 0;
+      if (after > before && !wander) state_.rewind();
       if (after < before) idle = 0;
     }
   }
@@ -171,8 +167,9 @@ class ColdPlanner {
       later -= alone[i];
       const int left = most - state_.moves() - later;
       const std::vector<RackId> one{order[i]};
-      if (!mend(one, std::min(left, alone[i] + kFewMore), kRackNodes, false) && most < kNoLimit)
-        return;
+      if (mend(one, std::min(left, alone[i] + kFewMore), kRackNodes, false)) continue;
+      if (most < kNoLimit) return;
+      mend(one, alone[i] + kManyMore, kHardNodes, true);
     }
   }
 
