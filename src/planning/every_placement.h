@@ -55,9 +55,12 @@ class EveryPlacement {
     }
     return out;
   }
+  /// False where there were too many placements to try them all: then nothing is said.
+  bool complete() const { return steps_ <= kMostSteps; }
   int least_excess() const { return best_.begin()->first; }
 
  private:
+  static constexpr int kMostSteps = 300'000;
   using Key = std::tuple<GroupId, ClassId, IslandId>;
   struct Part {
     std::map<RackId, int> now, stay;
@@ -65,6 +68,7 @@ class EveryPlacement {
   };
 
   void place(size_t index, RackId rack, int left) {
+    if (++steps_ > kMostSteps) return;
     if (index == order_.size()) return finish();
     const auto& [group, node_class, island] = order_[index];
     Part& part = parts_[order_[index]];
@@ -110,6 +114,7 @@ class EveryPlacement {
   std::map<std::pair<GroupId, RackId>, int> fixed_, moved_;
   std::map<std::pair<ClassId, RackId>, int> room_;
   int moves_ = 0;
+  int steps_ = 0;
   std::map<int, int> best_;  ///< excess → fewest moves
 };
 
