@@ -267,6 +267,9 @@ bool Search::tight_options(const std::vector<Pending>& open, int budget,
   if (!list_roomy(roomy)) return false;
   const std::vector<RackId> relieving = short_.empty() ? roomy : relieving_racks();
   const bool by_places = deficit_ <= budget;  // places alone may be enough
+  // A lower degree may help a worker that lacks room without being of the parts first found short.
+  std::vector<Pending> all;
+  for (const Part& part : parts_) all.push_back(part.pending);
   for (RackId rack : relieving) {
     if (by_places && slack_within(rack, 0) > 0) return false;  // any group may come in
   }
@@ -274,13 +277,13 @@ bool Search::tight_options(const std::vector<Pending>& open, int budget,
   for (RackId rack : relieving) {
     for (GroupId g : counts_.rack(rack).groups) {
       groups.push_back(g);
-      const int evict = partial(g, rack) && receives(open, rack) ? evict_cost(g, rack) : -1;
+      const int evict = partial(g, rack) && receives(all, rack) ? evict_cost(g, rack) : -1;
       if (evict > 0 && evict <= budget) options.push_back({Option::kEvict, g, rack, 0, evict});
     }
   }
   for (RackId rack : roomy) {
     for (GroupId g : counts_.rack(rack).groups) {
-      if (!partial(g, rack) || !receives(open, rack)) continue;
+      if (!partial(g, rack) || !receives(all, rack)) continue;
       const int complete = complete_cost(g, rack);
       if (complete > 0 && complete <= budget) {
         options.push_back({Option::kComplete, g, rack, 0, complete});
