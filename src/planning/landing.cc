@@ -23,8 +23,8 @@ bool Search::land() {
       parts_.push_back({part, false, false, {}});
   }
   std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) {
-    return std::tie(a.pending.group, a.pending.node_class) <
-           std::tie(b.pending.group, b.pending.node_class);
+    return std::tie(a.pending.group, a.pending.node_class, a.pending.island) <
+           std::tie(b.pending.group, b.pending.node_class, b.pending.island);
   });
   for (size_t i = 0; i < parts_.size(); ++i) {
     parts_[i].first_of_group = i == 0 || parts_[i - 1].pending.group != parts_[i].pending.group;
@@ -90,9 +90,8 @@ std::vector<Search::Pending> Search::match_parts() {
     place.open.assign(n, 0);
     for (size_t i = 0; i < n; ++i) {
       const Pending& part = parts_[i].pending;
-      const IslandId island = counts_.rack(counts_.group(part.group).entries.front().rack).island;
       place.open[i] =
-          part.node_class == place.node_class && counts_.rack(place.rack).island == island &&
+          part.node_class == place.node_class && counts_.rack(place.rack).island == part.island &&
           !closed(part.group, place.rack, place.node_class) && admits(part.group, place.rack);
     }
   }
@@ -199,7 +198,7 @@ bool Search::land_from(size_t index) {
 /// Racks that the part must look at one by one.
 void Search::list_racks(Part& part) const {
   const GroupId g = part.pending.group;
-  const IslandId island = counts_.rack(counts_.group(g).entries.front().rack).island;
+  const IslandId island = part.pending.island;
   std::vector<RackId>& racks = part.racks;
   racks.clear();
   for (const Counts::Entry& entry : counts_.group(g).entries) racks.push_back(entry.rack);
@@ -230,7 +229,7 @@ bool Search::land_whole(size_t index) {
     for (RackId rack : racks) {
       if (land_whole_in(index, end, rack)) return true;
     }
-    const IslandId island = counts_.rack(group.entries.front().rack).island;
+    const IslandId island = parts_[index].pending.island;
     for (const auto& [kind, members] : counts_.kinds()) {
       if (kind.island != island) continue;
       const RackId rack = representative(members, g);
@@ -251,7 +250,8 @@ bool Search::land_whole_in(size_t index, size_t end, RackId rack) {
   const GroupId g = parts_[index].pending.group;
   for (size_t i = index; i < end; ++i) {
     const Pending& part = parts_[i].pending;
-    if (part.count * counts_.need(g, part.node_class) > counts_.free(rack, part.node_class) ||
+    if (part.island != counts_.rack(rack).island ||
+        part.count * counts_.need(g, part.node_class) > counts_.free(rack, part.node_class) ||
         closed(g, rack, part.node_class)) {
       return false;
     }
@@ -316,7 +316,7 @@ bool Search::land_in_kinds(size_t index, int count, size_t next, int at_most) {
   const GroupId g = parts_[index].pending.group;
   const ClassId c = parts_[index].pending.node_class;
   const int need = counts_.need(g, c);
-  const IslandId island = counts_.rack(counts_.group(g).entries.front().rack).island;
+  const IslandId island = parts_[index].pending.island;
   const size_t listed = parts_[index].racks.size();
   size_t number = listed;
   for (const auto& [kind, racks] : counts_.kinds()) {

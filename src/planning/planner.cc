@@ -113,17 +113,25 @@ void Planner::apply(std::span<const Round> rounds) {
   }
   std::sort(groups.begin(), groups.end());
   groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
-  for (GroupId g : groups) counts_.remove_group(snapshot_, g);
+  IdVector<GroupId, Group>& now = snapshot_.groups;
+  std::vector<std::vector<NodeId>> after;
+  for (GroupId g : groups) after.push_back(now[g].workers);
   for (const Round& round : rounds) {
     for (const Move& move : round) {
       if (move.to == kStaging) continue;
-      Group& group = snapshot_.groups[move.group];
-      NodeId& node = group.workers[static_cast<size_t>(move.worker)];
-      occupancy_.move(node, move.to, {move.group, move.worker}, group.slots);
+      const size_t at = static_cast<size_t>(
+          std::lower_bound(groups.begin(), groups.end(), move.group) - groups.begin());
+      NodeId& node = after[at][static_cast<size_t>(move.worker)];
+      occupancy_.move(node, move.to, {move.group, move.worker}, now[move.group].slots);
       node = move.to;
     }
   }
-  for (GroupId g : groups) counts_.add_group(snapshot_, g);
+  // One group after the other: the counts may look at all of the snapshot, which must be theirs.
+  for (size_t i = 0; i < groups.size(); ++i) {
+    counts_.remove_group(snapshot_, groups[i]);
+    now[groups[i]].workers = std::move(after[i]);
+    counts_.add_group(snapshot_, groups[i]);
+  }
 }
 
 void Planner::set_node_state(NodeId node, NodeState state) {
@@ -139,7 +147,6 @@ void Planner::set_spines(RackId rack, std::vector<int> spines) {
 
 Plan Planner::plan(const PlanOptions& options) {
   Plan plan;
-  plan.best_effort = options.best_effort;
   plan.excess_before = counts_.excess();
   for (RackId r : snapshot_.racks.keys()) {
     plan.bounds.push_back(counts_.rack(r).bound);
@@ -169,13 +176,16 @@ Plan Planner::plan(const PlanOptions& options) {
   plan.status = solution.status;
   plan.after = plan.before;
   plan.conflict = solution.conflict;
-  const bool nothing =
-      plan.status == PlanStatus::kInfeasible || plan.status == PlanStatus::kUnknown;
-  if (!nothing) {
+  std::optional<std::vector<Round>> rounds;
+  if (plan.status != PlanStatus::kInfeasible && plan.status != PlanStatus::kUnknown) {
+    rounds = order_moves(snapshot_, solution.changes, occupancy_);
+    if (!rounds) plan.status = PlanStatus::kUnknown;  // no node takes them
+  }
+  if (rounds) {
     plan.lower_bound = solution.lower_bound;
     plan.moves = solution.moves();
     update_degrees(counts_, solution.changes, plan.after);
-    plan.rounds = order_moves(snapshot_, solution.changes, occupancy_).value_or(plan.rounds);
+    plan.rounds = *std::move(rounds);
   }
   plan.excess_after = excess(plan.after, plan.bounds);
   if (options.best_effort && plan.status == PlanStatus::kFeasible) {

@@ -1,15 +1,16 @@
-// How many workers must leave before one more worker of a group finds room: a lower bound, by breadth
-// first search backwards from the racks that have room now.
+// How many workers must leave before one more worker of a group finds room: a lower bound, by
+// breadth first search backwards from the racks that have room now.
 //
-// A worker of u that leaves its rack lands, in any solution, in another rack t. Either t has room now, or
-// some worker v leaves t, which must land in turn. It comes in where u already is, where the slack admits
-// its weight, or where enough groups are evicted or completed. reach(u) is the length of the shortest
-// such chain when everything else is taken from its best side:
+// A worker of u that leaves its rack lands, in any solution, in another rack t. Either t has room
+// now, or some worker v leaves t, which must land in turn. It comes in where u already is, where
+// the slack admits its weight, or where enough groups are evicted or completed. reach(u) is the
+// length of the shortest such chain when everything else is taken from its best side:
 //   level 0: t has room now, and u is there already or fits into the slack;
-//   level k: t loses a worker of some v of level k − 1, or has room; u is there already, or the slack
+//   level k: t loses a worker of some v of level k − 1, or has room; u is there already, or the
+//   slack
 //            with all that can be evicted or completed within k moves admits it.
-// A group of which all other workers are taken out within k moves may come in anywhere: it is whole.
-// Used for one node class and where no excess may remain.
+// A group of which all other workers are taken out within k moves may come in anywhere: it is
+// whole. Used for one node class and where no excess may remain.
 
 #include <algorithm>
 

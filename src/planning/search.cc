@@ -9,6 +9,9 @@ namespace {
 constexpr int kImpossible = 1 << 28;
 /// Search nodes spent on finding a cheaper optimum once one is known.
 constexpr int64_t kGrace = 64;
+/// Search nodes between two questions whether to stop; one may take a millisecond in large
+/// clusters.
+constexpr int64_t kStopEvery = 32;
 
 }  // namespace
 
@@ -72,7 +75,7 @@ int Search::root_bound() {
 
 bool Search::done() {
   if (limited_) return true;
-  if (work_ >= limit_ || (stop_ && work_ % 1024 == 0 && stop_())) limited_ = true;
+  if (work_ >= limit_ || (stop_ && work_ % kStopEvery == 0 && stop_())) limited_ = true;
   if (work_ >= grace_) return true;
   return limited_;
 }
@@ -221,7 +224,7 @@ void Search::branch_landing(int budget) {
     return;
   }
   for (const Pending& part : open) {
-    const IslandId island = counts_.rack(counts_.group(part.group).entries.front().rack).island;
+    const IslandId island = part.island;
     for (int r = 0; r < static_cast<int>(counts_.rack_count()); ++r) {
       const RackId rack(r);
       if (counts_.rack(rack).island != island || closed(part.group, rack, part.node_class))
@@ -463,10 +466,11 @@ void Search::take(GroupId g, int index, int count) {
   domain_free_[domain + static_cast<size_t>(entry.node_class.value)] += freed;
   ++counts_.rack(rack).touched;
   touched_.push_back(rack);
+  const IslandId island = counts_.rack(rack).island;
   auto part = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& p) {
-    return p.group == g && p.node_class == entry.node_class;
+    return p.group == g && p.node_class == entry.node_class && p.island == island;
   });
-  if (part == pending_.end()) part = pending_.insert(part, {g, entry.node_class, 0});
+  if (part == pending_.end()) part = pending_.insert(part, {g, entry.node_class, island, 0});
   part->count += count;
   const int was = before < group.size ? 1 : 0;
   const int is = before - count > 0 ? 1 : 0;
@@ -546,8 +550,9 @@ void Search::rewind(size_t to) {
     const int freed = undo.up * counts_.need(undo.group, entry.node_class);
     counts_.free(undo.rack, entry.node_class) -= freed;
     domain_free_[domain + static_cast<size_t>(entry.node_class.value)] -= freed;
+    const IslandId island = counts_.rack(undo.rack).island;
     const auto part = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& p) {
-      return p.group == undo.group && p.node_class == entry.node_class;
+      return p.group == undo.group && p.node_class == entry.node_class && p.island == island;
     });
     part->count -= count;
     if (part->count == 0 && part + 1 == pending_.end()) pending_.pop_back();
@@ -623,7 +628,9 @@ bool Search::may_lose(GroupId g, int index) const {
   const Counts::Entry& entry = entries[static_cast<size_t>(index)];
   if (entry.movable() == 0 || (entry.marks & kNoLoss) || committed(g) == entry.rack) return false;
   const int first = counts_.find(g, entry.rack);
-  const bool keep = entries[static_cast<size_t>(first)].marks & kNoEvict;
+  // A worker of another class may come in for the last one.
+  const bool keep =
+      counts_.class_count() == 1 && (entries[static_cast<size_t>(first)].marks & kNoEvict);
   return !keep || counts_.total(g, entry.rack) > 1;
 }
 
@@ -676,7 +683,10 @@ RackId Search::completable(GroupId g) const {
   for (const Counts::Entry& entry : counts_.group(g).entries) {
     if (entry.total() == 0) continue;
     const bool rest = counts_.total(g, entry.rack) + outside == counts_.group(g).size;
-    return rest ? entry.rack : RackId();
+    const bool near = std::all_of(pending_.begin(), pending_.end(), [&](const Pending& p) {
+      return p.group != g || p.count == 0 || p.island == counts_.rack(entry.rack).island;
+    });
+    return rest && near ? entry.rack : RackId();
   }
   return RackId();
 }
@@ -704,10 +714,11 @@ int Search::landable(const Pending& part, int enough) const {
   const ClassId c = part.node_class;
   if (pending(g) == counts_.group(g).size) return enough;
   const int need = counts_.need(g, c);
-  const IslandId island = counts_.rack(counts_.group(g).entries.front().rack).island;
+  const IslandId island = part.island;
   int sum = 0;
   const auto add = [&](RackId rack) {
     const int room = counts_.free(rack, c);
+    if (counts_.rack(rack).island != island) return;
     if (room >= need && !closed(g, rack, c) && admits(g, rack)) sum += room / need;
   };
   RackId last;
@@ -779,11 +790,11 @@ int Search::bound_below() const {
     if (part.count <= 1 || committed(part.group).valid() || counts_.mixed(part.node_class))
       continue;
     const auto& entries = counts_.group(part.group).entries;
-    const size_t domain = static_cast<size_t>(counts_.rack(entries.front().rack).island.value) *
-                          counts_.class_count();
+    const size_t domain = static_cast<size_t>(part.island.value) * counts_.class_count();
     int room = domain_free_[domain + static_cast<size_t>(part.node_class.value)];
     for (const Counts::Entry& entry : entries) {
-      if (entry.node_class == part.node_class && entry.taken > 0) {
+      if (entry.node_class == part.node_class && entry.taken > 0 &&
+          counts_.rack(entry.rack).island == part.island) {
         room -= counts_.free(entry.rack, part.node_class);
       }
     }

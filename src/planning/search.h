@@ -38,7 +38,7 @@ class Search {
   /// `counts` is changed during run() and restored before it returns.
   explicit Search(Counts& counts) : counts_(counts) {}
 
-  /// Search nodes that all runs together may use, and what is asked every 1,024 of them.
+  /// Search nodes that all runs together may use, and what is asked now and then.
   void set_limit(int64_t work, std::function<bool()> stop);
   /// Called with each solution while a class is mixed (Counts::mixed); false goes on searching.
   /// After a refusal kNone and kNever are no proofs: see refused().
@@ -80,6 +80,7 @@ class Search {
   struct Pending {
     GroupId group;
     ClassId node_class;
+    IslandId island;
     int count = 0;
   };
   struct Whole {  // a group that its pending workers would make whole in the rack

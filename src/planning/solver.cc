@@ -19,6 +19,7 @@ constexpr int64_t kQuickWorkAlone = 8000;
 /// it.
 constexpr int64_t kTurnWork = 8000;
 constexpr int64_t kGrowth = 4;
+constexpr int64_t kLongestTurn = int64_t{1} << 50;
 /// Steps of a sweep that cost as much as a search node.
 constexpr int64_t kStepsPerNode = 40;
 /// Work for each excess that is asked about.
@@ -79,6 +80,7 @@ class Solver {
       }
       if (answer == Search::Answer::kLimit) return false;
       if (answer == Search::Answer::kNever) {
+        exhausted_ = true;
         *never = !uncertain_;
         return *never;
       }
@@ -148,7 +150,8 @@ class Solver {
   /// Search and sweep in turns of growing length, until one proves what the other may have found or
   /// the limits come first. `excess` is what may remain.
   void take_turns(int excess, bool doubtful) {
-    for (int64_t work = kTurnWork; !settled() && !spent(); work *= kGrowth) {
+    for (int64_t work = kTurnWork; !settled() && !spent();
+         work = std::min(work * kGrowth, kLongestTurn)) {
       const bool small = counts_.rack_count() <= kSweepRacks;
       if (small && doubtful && !is_feasible(excess, work, &doubtful)) {
         solution_.status = PlanStatus::kInfeasible;
@@ -161,7 +164,7 @@ class Solver {
         if (never) solution_.status = PlanStatus::kInfeasible;
         return;
       }
-      if (budget_ > last) break;
+      if (budget_ > last || exhausted_) break;
       if (!small || spent()) continue;
       if (sweep(excess, last, share(work))) return;
     }
@@ -255,6 +258,7 @@ class Solver {
   int budget_ = 1;          // no plan has fewer moves
   int64_t used_ = 0;        // work of the helpers
   bool uncertain_ = false;  // nodes refused a set of counts
+  bool exhausted_ = false;  // the search has met every set of counts
 };
 
 }  // namespace
