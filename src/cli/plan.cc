@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
@@ -30,10 +31,13 @@ Plan plan_milp(const Snapshot& snapshot, const PlanOptions& options, double) {
 }
 #endif
 constexpr double kForever_s = 1e9;
+/// Limit where none is given: a full cluster may have no proof within a night.
+constexpr double kPatience_s = 60;
 
 constexpr const char* kExamples =
     "Examples:\n"
-    "  monkeytree plan cluster.json                    the fewest moves, proved\n"
+    "  monkeytree plan cluster.json                    the fewest moves, proved if\n"
+    "                                                  60 s suffice\n"
     "  monkeytree plan cluster.json --time-limit 5     the best plan within 5 seconds\n"
     "  monkeytree plan cluster.json --work-limit 100000    the same, reproducible\n"
     "  monkeytree plan cluster.json --best-effort      where not every bound can hold\n"
@@ -112,7 +116,9 @@ Plan solve(const Snapshot& snapshot, const PlanArguments& arguments) {
   if (arguments.solver == "milp") {  // asks nobody whether to stop: Ctrl-C ends the program
     result = plan_milp(snapshot, options, arguments.time_limit_s.value_or(kForever_s));
   } else {
-    Watch watch(arguments.time_limit_s);
+    std::optional<double> limit_s = arguments.time_limit_s;
+    if (!limit_s && !arguments.work_limit) limit_s = kPatience_s;
+    Watch watch(limit_s);
     if (arguments.work_limit) options.work_limit = *arguments.work_limit;
     options.stop = [&watch] { return watch.must_stop(); };
     result = plan(snapshot, options);
@@ -128,6 +134,10 @@ int run_plan(const PlanArguments& arguments) {
   }
   if (arguments.solver == "milp" && arguments.work_limit) {
     print_error("--work-limit does not count what CBC does, expected --time-limit with milp");
+    return kExitBadInput;
+  }
+  if (arguments.time_limit_s && !std::isfinite(*arguments.time_limit_s)) {
+    print_error("--time-limit: not a number, expected seconds from 0 to 1e9");
     return kExitBadInput;
   }
   const std::optional<SnapshotInput> input = read_snapshot(arguments.snapshot, arguments.uplinks);
@@ -164,7 +174,7 @@ void add_plan(CLI::App& app, int& exit_code) {
   add_snapshot_argument(command, arguments->snapshot);
   command.add_flag("--json", arguments->json, "print JSON for programs");
   add_uplinks_option(command, arguments->uplinks);
-  command.add_option("--time-limit", arguments->time_limit_s, "seconds to search for at most")
+  command.add_option("--time-limit", arguments->time_limit_s, "seconds to search for at most; 60 if no limit is given")
       ->check(CLI::Range(0.0, 1e9).description(""))
       ->type_name("S");
   command.add_option("--work-limit", arguments->work_limit, "search nodes to visit at most")
