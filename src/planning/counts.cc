@@ -26,7 +26,7 @@ Counts::Counts(const Snapshot& snapshot) { rebuild(snapshot); }
 
 void Counts::rebuild(const Snapshot& snapshot) {
   class_count_ = std::max<size_t>(1, snapshot.classes.size());
-  max_weight_ = 1;
+  weights_.clear();
   racks_.assign(snapshot.racks.size(), {});
   groups_.assign(snapshot.groups.size(), {});
   free_.assign(racks_.size() * class_count_, 0);
@@ -45,14 +45,14 @@ void Counts::rebuild(const Snapshot& snapshot) {
   for (GroupId g : snapshot.groups.keys()) {
     const Group& group = snapshot.groups[g];
     if (group.workers.empty()) continue;
-    max_weight_ = std::max(max_weight_, group.rings);
+    ++weights_[group.rings];
     note_slots(snapshot, g, +1);
     for (size_t i = 0; i < group.workers.size(); ++i) {
       if (snapshot.immovable(g, static_cast<int>(i))) fixed_slots_[group.workers[i]] += group.slots;
     }
   }
   for (ClassId c : sizes_.keys()) {
-    unit_[c] = sizes_[c].empty() ? 1 : sizes_[c].size() == 1 ? sizes_[c].begin()->first : 0;
+    unit_[c] = unit_of(c);
   }
   for (NodeId n : snapshot.nodes.keys()) {
     const Node& node = snapshot.nodes[n];
@@ -85,6 +85,10 @@ int Counts::node_capacity(const Snapshot& snapshot, NodeId id) const {
   return unit > 0 ? left / unit : left;
 }
 
+int Counts::unit_of(ClassId c) const {
+  return sizes_[c].empty() ? 1 : sizes_[c].size() == 1 ? sizes_[c].begin()->first : 0;
+}
+
 /// Counts the slot sizes of a group's movable workers; true where the unit of a class changes.
 bool Counts::note_slots(const Snapshot& snapshot, GroupId g, int sign) {
   const Group& group = snapshot.groups[g];
@@ -95,10 +99,7 @@ bool Counts::note_slots(const Snapshot& snapshot, GroupId g, int sign) {
     int& count = sizes_[c][group.slots];
     count += sign;
     if (count == 0) sizes_[c].erase(group.slots);
-    if (!sizes_[c].empty()) {
-      const int unit = sizes_[c].size() == 1 ? sizes_[c].begin()->first : 0;
-      changed |= unit != unit_[c];
-    }
+    changed |= unit_of(c) != unit_[c];
   }
   return changed;
 }
@@ -196,7 +197,9 @@ void Counts::add_group(const Snapshot& snapshot, GroupId g) {
   const Group& group = snapshot.groups[g];
   if (groups_.size() < snapshot.groups.size()) groups_.resize(snapshot.groups.size());
   if (group.workers.empty()) return;
-  bool again = note_slots(snapshot, g, +1) || group.rings > max_weight_;
+  const int heaviest = max_weight();
+  ++weights_[group.rings];
+  bool again = note_slots(snapshot, g, +1) || max_weight() != heaviest;
   for (int i = 0; i < static_cast<int>(group.workers.size()); ++i) {
     // An immovable worker takes part of a node away: rare, and what it takes depends on the unit.
     again |= snapshot.immovable(g, i);
@@ -237,7 +240,10 @@ void Counts::remove_group(const Snapshot& snapshot, GroupId g) {
   if (counts.size < kSmall) erase_sorted(small_[counts.size - 1], g);
   counts = {};
   for (RackId r : racks) enter_kind(r);
-  const bool again = note_slots(snapshot, g, -1) || immovable;
+  const int heaviest = max_weight();
+  const auto weight = weights_.find(snapshot.groups[g].rings);
+  if (--weight->second == 0) weights_.erase(weight);
+  const bool again = note_slots(snapshot, g, -1) || immovable || max_weight() != heaviest;
   if (again) {
     Snapshot without = snapshot;
     without.groups[g].workers.clear();
@@ -318,7 +324,7 @@ Counts::Kind Counts::kind_of(RackId r) const {
     kind.free.push_back(free_[slot(r, ClassId(c))]);
     room += std::max(0, kind.free.back());
   }
-  kind.slack = std::min(racks_[r].bound - racks_[r].degree, room * max_weight_);
+  kind.slack = std::min(racks_[r].bound - racks_[r].degree, room * max_weight());
   return kind;
 }
 

@@ -132,13 +132,15 @@ class Counts {
   Entry& entry_of(GroupId group, RackId rack, ClassId c);
   void drop_if_empty(GroupId group, RackId rack, ClassId c);
   void add_shifts(std::span<const Shift> shifts, int sign);
+  int max_weight() const { return weights_.empty() ? 1 : weights_.rbegin()->first; }
+  int unit_of(ClassId c) const;
   bool note_slots(const Snapshot& snapshot, GroupId group, int sign);
   Kind kind_of(RackId rack) const;
   void leave_kind(RackId rack);
   void enter_kind(RackId rack);
 
   size_t class_count_ = 1;
-  int max_weight_ = 1;
+  std::map<int, int> weights_;  // rings → groups
   IdVector<RackId, RackCounts> racks_;
   IdVector<GroupId, GroupCounts> groups_;
   std::vector<int> free_, capacity_;             // by rack and class

@@ -225,7 +225,7 @@ void tell(DrawnSize size, uint64_t seeds, int steps) {
     }
     plans += story.plans();
   }
-  EXPECT_GT(plans, static_cast<int>(seeds) * steps / 50);
+  EXPECT_GT(plans, static_cast<int>(seeds) * steps / 100);
 }
 
 TEST(Planner, AnswersAsOneMadeAfreshOnTinyClusters) { tell(DrawnSize::kTiny, 100, 200); }
