@@ -174,7 +174,9 @@ void add_plan(CLI::App& app, int& exit_code) {
   add_snapshot_argument(command, arguments->snapshot);
   command.add_flag("--json", arguments->json, "print JSON for programs");
   add_uplinks_option(command, arguments->uplinks);
-  command.add_option("--time-limit", arguments->time_limit_s, "seconds to search for at most; 60 if no limit is given")
+  command
+      .add_option("--time-limit", arguments->time_limit_s,
+                  "seconds to search for at most; 60 if no limit is given")
       ->check(CLI::Range(0.0, 1e9).description(""))
       ->type_name("S");
   command.add_option("--work-limit", arguments->work_limit, "search nodes to visit at most")
