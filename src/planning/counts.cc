@@ -71,7 +71,7 @@ void Counts::rebuild(const Snapshot& snapshot) {
     counts.state_bytes = snapshot.jobs[group.job].state_bytes;
     for (int i = 0; i < counts.size; ++i) count_worker(snapshot, g, i, +1);
     count_degree(g, +1);
-    if (counts.size < kSmall) small_[counts.size - 1].push_back(g);
+    if (counts.size < kSmall) small_[static_cast<size_t>(counts.size - 1)].push_back(g);
   }
   for (RackId r : racks_.keys()) enter_kind(r);
 }
@@ -221,7 +221,7 @@ void Counts::add_group(const Snapshot& snapshot, GroupId g) {
   for (RackId r : racks) leave_kind(r);
   for (int i = 0; i < counts.size; ++i) count_worker(snapshot, g, i, +1);
   count_degree(g, +1);
-  if (counts.size < kSmall) insert_sorted(small_[counts.size - 1], g);
+  if (counts.size < kSmall) insert_sorted(small_[static_cast<size_t>(counts.size - 1)], g);
   for (RackId r : racks) enter_kind(r);
 }
 
@@ -237,7 +237,7 @@ void Counts::remove_group(const Snapshot& snapshot, GroupId g) {
   for (RackId r : racks) leave_kind(r);
   count_degree(g, -1);
   for (int i = 0; i < counts.size; ++i) count_worker(snapshot, g, i, -1);
-  if (counts.size < kSmall) erase_sorted(small_[counts.size - 1], g);
+  if (counts.size < kSmall) erase_sorted(small_[static_cast<size_t>(counts.size - 1)], g);
   counts = {};
   for (RackId r : racks) enter_kind(r);
   const int heaviest = max_weight();

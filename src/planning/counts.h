@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -143,11 +144,11 @@ class Counts {
   std::map<int, int> weights_;  // rings → groups
   IdVector<RackId, RackCounts> racks_;
   IdVector<GroupId, GroupCounts> groups_;
-  std::vector<int> free_, capacity_;             // by rack and class
-  IdVector<NodeId, int> fixed_slots_;            // held by immovable workers
-  IdVector<ClassId, std::map<int, int>> sizes_;  // slots of movable workers → how many
-  IdVector<ClassId, int> unit_;                  // slots of a worker; 0 where they differ
-  std::vector<GroupId> small_[kSmall];           // by size − 1; the last is empty
+  std::vector<int> free_, capacity_;                // by rack and class
+  IdVector<NodeId, int> fixed_slots_;               // held by immovable workers
+  IdVector<ClassId, std::map<int, int>> sizes_;     // slots of movable workers → how many
+  IdVector<ClassId, int> unit_;                     // slots of a worker; 0 where they differ
+  std::array<std::vector<GroupId>, kSmall> small_;  // by size − 1; the last is empty
   std::vector<RackId> over_;
   int excess_ = 0;
   Kinds kinds_;

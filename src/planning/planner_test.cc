@@ -94,7 +94,8 @@ class Story {
   /// The snapshot while only groups up to k of the last job are there.
   Snapshot added(JobId id, int k) const {
     Snapshot out = snapshot();
-    const size_t size = static_cast<size_t>(out.jobs[id].first_group.value + k + 1);
+    const size_t size =
+        static_cast<size_t>(out.jobs[id].first_group.value) + static_cast<size_t>(k) + 1;
     out.groups.resize(size);
     return out;
   }
