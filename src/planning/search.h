@@ -68,6 +68,8 @@ class Search {
   int root_bound();
 
  private:
+  static constexpr int kImpossible = 1 << 28;  ///< more than any cost
+
   enum Mark : uint8_t { kNoEvict = 1, kNoComplete = 2, kNoLoss = 4, kClosed = 8 };
   struct Undo {
     enum What : uint8_t { kTake, kMark, kCommit } what;
