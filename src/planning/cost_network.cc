@@ -158,6 +158,9 @@ class Component {
     std::vector<int> cost;
   };
 
+  /// Neighbours from which on no table over all of them is thought of.
+  static constexpr size_t kDense = 40;
+
   /// Which variable goes next: the one whose elimination ties the fewest pairs of neighbours that
   /// were not tied, then the one with the smallest table of best replies, then the lowest.
   void choose_order(const std::vector<CostTable>& tables) {
@@ -184,6 +187,15 @@ class Component {
     position_.assign(n, -1);
     for (int p = 0; p < n; ++p) {
       const auto [untied, cells, next] = *queue.begin();
+      if (near[next].size() > kDense) {
+        // No table over so many neighbours fits, so what is left may come in any order.
+        for (const auto& [ignored, some_cells, x] : queue) {
+          position_[x] = p++;
+          order_.push_back(x);
+          bucket_cells_.push_back(some_cells);
+        }
+        return;
+      }
       queue.erase(queue.begin());
       position_[next] = p;
       order_.push_back(next);
