@@ -282,7 +282,7 @@ class Component {
         placed = true;
         break;
       }
-      if (!placed) parts.push_back({std::move(scope), {t}});
+      if (!placed) parts.push_back({scope, {t}});
     }
     for (const auto& [scope, members] : parts) send(p, scope, members);
   }

@@ -42,12 +42,8 @@ int Sweep::fewest_racks(GroupId g) const {
   std::vector<int> places;  // workers each rack could hold at most
   for (RackId rack : order_) {
     int most = 0;
-    bool fixed = false;
     for (const Counts::Entry& entry : group.entries) {
-      if (entry.rack == rack) {
-        most += entry.stay + entry.fixed;
-        fixed |= entry.fixed > 0;
-      }
+      if (entry.rack == rack) most += entry.stay + entry.fixed;
     }
     for (size_t c = 0; c < counts_.class_count(); ++c) {
       most += counts_.capacity(rack, ClassId(c)) / counts_.need(g, ClassId(c));
