@@ -64,19 +64,25 @@ enum class StateRule : uint8_t {
   kPaper,  ///< the rank's sends of one iteration
 };
 
+/// Bytes that one rank of a ring of `ranks` sends to all-reduce `bytes`: ⌊2(r−1)/r · bytes⌋.
+int64_t ring_bytes(int64_t bytes, int ranks);
+
 /// Empty where a job of so many GPUs can run the model; else why it cannot ("needs a multiple of
 /// 16 GPUs"). Everything below expects this to be empty.
 std::string misfit(const Model& model, int gpus);
 
-/// O(steps).
+/// Sends of a pipeline block: a stage goes on when its activation has arrived. Computing that
+/// follows computing is one step, and a ring of one rank none. O(steps).
 RankSteps rank_steps(const Model& model, int gpus, PipelineSchedule schedule);
 
-/// One group per pipeline stage where each stage takes whole nodes, else one for the job. The
-/// weight is the number of parallel rings: the stride of a strided ring, T of a stage (0 where D =
-/// 1: it has no ring), else 1; the largest where a model has several phases.
+/// One group per stage where a pipeline is all that the model sends and each stage takes whole
+/// nodes, else one for the job. The weight is the number of parallel rings: the stride of a strided
+/// ring, T of a stage, 1 of an all-reduce or an all-to-all, 0 where rings have one rank (a stage
+/// with D = 1); the largest where a model has several phases.
 std::vector<RankGroup> rank_groups(const Model& model, int gpus, int gpus_per_node);
 
-/// Bytes of state that a move carries for one rank.
+/// Bytes of state that a move carries for one rank. kShard counts the weights by the gradients that
+/// are exchanged: B ÷ N of a sharded model's all-reduce, else B, and the shard of a pipeline.
 int64_t state_bytes(const Model& model, int gpus, int rank, StateRule rule);
 
 /// Time that one rank computes in an iteration, summed over its steps; the largest over ranks.

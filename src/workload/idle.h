@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+
+#include "workload/steps.h"
+
+namespace monkeytree {
+
+/// Time of one iteration on a network where every flow runs at its NIC's full rate: the ideal of a
+/// job alone. Exact there, since a rank sends and receives at most one flow at a time. A flow takes
+/// ⌈bytes ÷ bytes_per_us⌉; with `nvlink` none between ranks of one node, `gpus_per_node` in a row.
+/// -1 where the steps wait for each other for ever, which those of a model do not. O(steps).
+int64_t idle_iteration_us(const RankSteps& steps, double bytes_per_us, int gpus_per_node,
+                          bool nvlink);
+
+}  // namespace monkeytree
