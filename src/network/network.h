@@ -30,19 +30,6 @@ inline double quantized_rate(double rate) {
   return std::floor(rate * kRateQuanta + 0.5137) / kRateQuanta;
 }
 
-/// Whole bytes that have passed after `us` at a quantised rate. Exact while the result is below
-/// 2^51 bytes.
-inline int64_t bytes_passed(double rate, int64_t us) {
-  return (static_cast<int64_t>(rate * kRateQuanta) * us) / static_cast<int64_t>(kRateQuanta);
-}
-
-/// The first whole µs at which so many bytes have passed at a quantised rate > 0. Exact below 2^51
-/// bytes.
-inline int64_t time_to_pass(int64_t bytes, double rate) {
-  const int64_t quanta = static_cast<int64_t>(rate * kRateQuanta);
-  return (bytes * static_cast<int64_t>(kRateQuanta) + quanta - 1) / quanta;
-}
-
 /// Flows over links at their max-min fair rates (max_min.h), kept while flows come and go.
 ///
 /// A link on which the largest possible rates of all flows together fit is never a bottleneck, so

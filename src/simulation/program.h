@@ -18,9 +18,16 @@ struct RankPair {
 /// One iteration of a job as both engines run it; the same for all jobs of one model and size.
 struct Program {
   RankSteps steps;
-  std::vector<RankPair> pairs;  ///< each once, by (from, to)
+  std::vector<RankPair> pairs;  ///< each once, by (from, to); a pair that only ever sends no bytes
+                                ///< is none
   int gpus = 0;
   int gpus_per_node = 8;
 };
+
+/// Finds the pairs; `ring` is left false, for the caller to set. O(steps · log steps).
+Program make_program(RankSteps steps, int gpus_per_node);
+
+/// The pair of two ranks; null where the first never sends to the second. O(log pairs).
+RankPair* find_pair(Program& program, int from, int to);
 
 }  // namespace monkeytree
