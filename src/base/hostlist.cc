@@ -143,8 +143,8 @@ class Expander {
   absl::Status expand() {
     size_t total = 1;
     for (const Part& part : parts_) {
-      if (part.count() > limit_ / total) return too_many();
-      total *= part.count();
+      total *= part.count();  // below 2^64: at most 2^20 so far, times 2^16 a range of the text
+      if (total > limit_) return too_many();
     }
     if (names_.size() + total > limit_) return too_many();
     std::vector<std::vector<std::string>> leading;
@@ -183,14 +183,18 @@ class Expander {
 
   absl::Status append(std::string whole) {
     bytes_ += whole.size();
-    if (names_.size() >= limit_ || bytes_ > kMaxHostBytes) return too_many();
+    if (names_.size() >= limit_) return too_many();
+    if (bytes_ > kMaxHostBytes) {
+      return absl::InvalidArgumentError(
+          fmt::format("stands for too many names, expected at most {} MiB", kMaxHostBytes >> 20));
+    }
     names_.push_back(std::move(whole));
     return absl::OkStatus();
   }
 
   absl::Status too_many() const {
-    return absl::InvalidArgumentError(fmt::format(
-        "stands for too many names, expected at most {} and {} MiB", limit_, kMaxHostBytes >> 20));
+    return absl::ResourceExhaustedError(
+        fmt::format("stands for too many names, expected at most {}", limit_));
   }
 
   std::string_view text_;
@@ -244,7 +248,7 @@ bool number_exceeds_slurm(std::string_view name) {
   return at < name.size() && !parse_number(name.substr(at));
 }
 
-std::string compress_hostlist(std::vector<std::string> names) {
+std::string compress_hostlist(const std::vector<std::string>& names) {
   std::vector<Numbered> parts;
   parts.reserve(names.size());
   for (const std::string& name : names) parts.push_back(split_number(name));

@@ -24,10 +24,10 @@ inline constexpr size_t kMaxHostBytes = size_t{64} << 20;
 ///
 /// Errors (kInvalidArgument, with the byte where it stands): a range that counts down, an empty
 /// one, one that is no number, a bracket that is not closed or not opened, text after a group, a
-/// number beyond 64 bits within brackets, more than kMaxHostsInRange names in a range, or more than
-/// `limit` names or kMaxHostBytes bytes in the list. Stricter than Slurm, which reads `n[1` as the
-/// name "n]", `n[1-]` as n1, `n[+1]` as n01 and `n[2-1]c[3]` as nothing. O(length of text and
-/// result).
+/// number beyond 64 bits within brackets, more than kMaxHostsInRange names in a range or
+/// kMaxHostBytes bytes in the list; kResourceExhausted for more than `limit` names. Stricter than
+/// Slurm, which reads `n[1` as the name "n]", `n[1-]` as n1, `n[+1]` as n01 and `n[2-1]c[3]` as
+/// nothing. O(length of text and result).
 absl::StatusOr<std::vector<std::string>> expand_hostlist(std::string_view text,
                                                          size_t limit = kMaxHosts);
 
@@ -38,6 +38,6 @@ bool number_exceeds_slurm(std::string_view name);
 
 /// A short form for people: `n[1-3,07],x`. The names sorted by number, each once.
 /// O(n log n).
-std::string compress_hostlist(std::vector<std::string> names);
+std::string compress_hostlist(const std::vector<std::string>& names);
 
 }  // namespace monkeytree

@@ -36,21 +36,6 @@ std::string_view kind_of(simdjson::dom::element element) {
   return "a value";
 }
 
-/// One step of a JSON pointer (RFC 6901), safe on a terminal.
-std::string pointer_step(std::string_view key) {
-  std::string escaped;
-  for (char c : key.substr(0, kLongestQuote * 4)) {
-    if (c == '~') {
-      escaped += "~0";
-    } else if (c == '/') {
-      escaped += "~1";
-    } else {
-      escaped += c;
-    }
-  }
-  return printable(escaped);
-}
-
 /// A key that appears twice among `fields`, with the place of its second appearance.
 std::vector<size_t> repeated(const std::vector<JsonObject::Field>& fields) {
   std::vector<size_t> repeats;
@@ -75,6 +60,21 @@ std::vector<size_t> repeated(const std::vector<JsonObject::Field>& fields) {
   }
   std::sort(repeats.begin(), repeats.end());
   return repeats;
+}
+
+/// Says why the parser refused a text: it tells that something is wrong, but not where.
+void report_refusal(std::string_view text, std::string_view file, std::string_view otherwise,
+                    Diagnostics& diagnostics) {
+  const std::optional<JsonSyntaxError> syntax = find_json_syntax_error(text);
+  const std::optional<JsonSyntaxError> fault = syntax ? syntax : find_unfit_number(text);
+  if (!fault) return diagnostics.error(file, 0, "", std::string(otherwise));
+  const std::string_view before = text.substr(0, fault->offset);
+  const auto line = static_cast<int>(1 + std::count(before.begin(), before.end(), '\n'));
+  if (!syntax) return diagnostics.error(file, line, fault->path, fault->message);
+  const size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
+  diagnostics.error(file, line, "",
+                    fmt::format("not JSON: at byte {} of the line: {}",
+                                fault->offset - line_start + 1, fault->message));
 }
 
 }  // namespace
@@ -293,20 +293,7 @@ std::unique_ptr<JsonDocument> JsonDocument::parse(std::string_view text, std::st
     code = document->parser_.parse(text.data(), text.size()).get(document->root_);
   }
   if (code != simdjson::SUCCESS) {
-    const std::optional<JsonSyntaxError> fault = find_json_syntax_error(text);
-    if (!fault) {
-      const bool number = code == simdjson::NUMBER_ERROR || code == simdjson::TAPE_ERROR;
-      diagnostics.error(file, 0, "",
-                        number ? "a number does not fit 64 bits, expected one that does"
-                               : simdjson::error_message(code));
-      return nullptr;
-    }
-    const std::string_view before = text.substr(0, fault->offset);
-    const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-    const size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
-    diagnostics.error(file, static_cast<int>(line), "",
-                      fmt::format("not JSON: at byte {} of the line: {}",
-                                  fault->offset - line_start + 1, fault->message));
+    report_refusal(text, file, simdjson::error_message(code), diagnostics);
     return nullptr;
   }
   const size_t errors = diagnostics.error_count();

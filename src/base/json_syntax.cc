@@ -2,8 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <system_error>
 #include <utility>
 #include <vector>
+
+#include "base/json.h"
 
 namespace monkeytree {
 namespace {
@@ -30,10 +38,24 @@ size_t utf8_sequence(std::string_view text) {
   return overlong || surrogate || too_high ? 0 : length;
 }
 
+template <class Number>
+bool fits(std::string_view text) {
+  Number number{};
+  return std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc();
+}
+
+bool fits_64_bits(const std::string& number) {
+  if (number.find_first_of(".eE") == std::string::npos) {
+    return fits<int64_t>(number) || fits<uint64_t>(number);
+  }
+  return std::isfinite(std::strtod(number.c_str(), nullptr));
+}
+
 /// Walks a text by the grammar of JSON, with the open containers on a stack of its own.
 class Scanner {
  public:
-  explicit Scanner(std::string_view text) : text_(text) {}
+  /// `fit`: a number that the parser has no place for is a fault, too.
+  explicit Scanner(std::string_view text, bool fit = false) : text_(text), fit_(fit) {}
 
   std::optional<JsonSyntaxError> scan() {
     skip_space();
@@ -84,7 +106,7 @@ class Scanner {
         fail(fmt::format("nested more than {} levels deep", kMaxJsonDepth));
         return false;
       }
-      open_.push_back(c);
+      open_.push_back({c, 0, {}});
       ++at_;
       skip_space();
       if (!at_end() && peek() == (c == '{' ? '}' : ']')) {
@@ -99,7 +121,9 @@ class Scanner {
   bool key() {
     skip_space();
     if (at_end() || peek() != '"') return fail_here("a field name in double quotes");
+    const size_t start = at_ + 1;
     if (!string()) return false;
+    open_.back().key = text_.substr(start, at_ - 1 - start);
     skip_space();
     if (at_end() || peek() != ':') return fail_here("':' after the field name");
     ++at_;
@@ -114,9 +138,10 @@ class Scanner {
         if (!at_end()) fail_here("the end of the text after the value");
         return false;
       }
-      const bool object = open_.back() == '{';
+      const bool object = open_.back().kind == '{';
       if (!at_end() && peek() == ',') {
         ++at_;
+        ++open_.back().index;
         return object ? key() : true;
       }
       if (at_end() || peek() != (object ? '}' : ']')) {
@@ -225,12 +250,31 @@ class Scanner {
       if (!at_end() && (peek() == '+' || peek() == '-')) ++at_;
       if (!digits()) return false;
     }
-    return true;
+    const std::string_view token = text_.substr(start, at_ - start);
+    if (!fit_ || fits_64_bits(std::string(token))) return true;
+    at_ = start;
+    const size_t shown = std::min(token.size(), kLongestNumber);
+    fail(fmt::format("expected a number that fits 64 bits, found {}{}", token.substr(0, shown),
+                     shown < token.size() ? "..." : ""));
+    for (const Container& container : open_) {
+      error_->path += "/" + (container.kind == '{' ? pointer_step(container.key)
+                                                   : std::to_string(container.index));
+    }
+    return false;
   }
 
+  static constexpr size_t kLongestNumber = 40;
+
+  struct Container {
+    char kind;             ///< '{' or '['
+    size_t index;          ///< of the value under the cursor
+    std::string_view key;  ///< of the value under the cursor, escapes as they are written
+  };
+
   std::string_view text_;
+  bool fit_;
   size_t at_ = 0;
-  std::vector<char> open_;
+  std::vector<Container> open_;
   std::optional<JsonSyntaxError> error_;
 };
 
@@ -253,6 +297,25 @@ std::optional<JsonSyntaxError> find_json_syntax_error(std::string_view text) {
                                               static_cast<unsigned char>(text[valid]))};
   }
   return Scanner(text).scan();
+}
+
+std::optional<JsonSyntaxError> find_unfit_number(std::string_view text) {
+  return Scanner(text, /*fit=*/true).scan();
+}
+
+std::string pointer_step(std::string_view key) {
+  constexpr size_t kLongestStep = 240;
+  std::string escaped;
+  for (char c : key.substr(0, kLongestStep)) {
+    if (c == '~') {
+      escaped += "~0";
+    } else if (c == '/') {
+      escaped += "~1";
+    } else {
+      escaped += c;
+    }
+  }
+  return printable(escaped);
 }
 
 }  // namespace monkeytree

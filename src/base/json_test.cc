@@ -36,7 +36,13 @@ TEST(JsonTest, SyntaxErrorsHaveLineByteAndExpectation) {
   EXPECT_EQ(complaint("{\"a\": \"\xFF\"}"),
             "f:1: not JSON: at byte 8 of the line: byte 0xff is not UTF-8, expected UTF-8 text\n");
   EXPECT_EQ(complaint("[18446744073709551616]"),
-            "f: a number does not fit 64 bits, expected one that does\n");
+            "f:1: /0: expected a number that fits 64 bits, found 18446744073709551616\n");
+  EXPECT_EQ(complaint("{\"a\": [1, 1e-999, 18446744073709551615],\n\"b/c\": [{}, [0], {\"d\": 1, "
+                      "\"e\": -1e999}]}"),
+            "f:2: /b~1c/2/e: expected a number that fits 64 bits, found -1e999\n");
+  EXPECT_EQ(
+      complaint("[[], {\"a\": {\"b\": []}}, " + std::string(1000, '9') + "]"),
+      "f:1: /2: expected a number that fits 64 bits, found " + std::string(40, '9') + "...\n");
 }
 
 TEST(JsonTest, AByteOrderMarkIsNoError) { EXPECT_EQ(complaint("\xEF\xBB\xBF{}"), ""); }

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cluster/snapshot_json.h"
+#include "inventory/uplinks.h"
 
 namespace monkeytree {
 namespace {
@@ -23,6 +24,52 @@ size_t width(std::string_view text) {
 }
 
 std::string spaces(size_t count) { return std::string(count, ' '); }
+
+/// Changes of a letter that make one word of the other; swapping two neighbours is one.
+size_t distance(std::string_view from, std::string_view to) {
+  std::vector<std::vector<size_t>> rows(from.size() + 1, std::vector<size_t>(to.size() + 1));
+  for (size_t i = 0; i <= from.size(); ++i) {
+    for (size_t j = 0; j <= to.size(); ++j) {
+      if (i == 0 || j == 0) {
+        rows[i][j] = i + j;
+        continue;
+      }
+      const size_t change = from[i - 1] == to[j - 1] ? 0 : 1;
+      rows[i][j] = std::min({rows[i - 1][j] + 1, rows[i][j - 1] + 1, rows[i - 1][j - 1] + change});
+      const bool swapped = i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1];
+      if (swapped) rows[i][j] = std::min(rows[i][j], rows[i - 2][j - 2] + 1);
+    }
+  }
+  return rows[from.size()][to.size()];
+}
+
+/// What is said where a command is missing, or is none that `command` knows. `path` is what leads
+/// to it: " import", or "".
+std::string unknown_command(const std::string& path, const CLI::App& command,
+                            const std::vector<const CLI::App*>& known) {
+  constexpr size_t kLongestTypo = 40;
+  constexpr size_t kMostChanges = 3;
+  const std::vector<std::string> left = command.remaining();
+  const auto named = std::find_if(left.begin(), left.end(),
+                                  [](const std::string& word) { return !word.starts_with("-"); });
+  if (named == left.end()) {
+    std::string names;
+    for (const CLI::App* sub : known) names += " " + sub->get_name();
+    return "no command, expected one of:" + names;
+  }
+  const auto full = [&](const std::string& word) { return quote((path + " " + word).substr(1)); };
+  std::string message = "unknown command " + full(*named);
+  const std::string_view typed = std::string_view(*named).substr(0, kLongestTypo);
+  std::string nearest;
+  size_t changes = std::min(kMostChanges, typed.size() / 2) + 1;
+  for (const CLI::App* sub : known) {
+    const size_t needed = distance(typed, sub->get_name());
+    if (needed >= changes) continue;
+    changes = needed;
+    nearest = sub->get_name();
+  }
+  return nearest.empty() ? message : message + ", did you mean " + full(nearest) + "?";
+}
 
 bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789./") == std::string_view::npos;
@@ -45,8 +92,38 @@ void add_snapshot_argument(CLI::App& command, std::string& file) {
 
 void add_uplinks_option(CLI::App& command, std::optional<int>& uplinks) {
   command.add_option("--uplinks", uplinks, "bound of every rack, in place of the file's")
-      ->check(CLI::Range(0, kMaxUplinks).description(""))
+      ->check(CLI::Validator(
+          [](const std::string& value) {
+            return parse_uplink_count(value) ? "" : uplinks_fault(value, UplinksForm::kNumber);
+          },
+          ""))
       ->type_name("N");
+}
+
+void refuse_empty_values(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() == 0) continue;
+    const std::string type = option->get_type_name();
+    const std::string fault = "empty, expected " + (type.empty() ? "a file name" : type);
+    option->check(CLI::Validator(
+        [fault](const std::string& value) { return value.empty() ? fault : std::string(); }, ""));
+  }
+  for (CLI::App* command : app.get_subcommands({})) refuse_empty_values(*command);
+}
+
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* command = &app;
+  std::string name = app.get_name();
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().back();
+    name += " " + command->get_name();
+  }
+  const std::vector<const CLI::App*> subcommands = command->get_subcommands({});
+  std::string message = error.what();
+  if (!subcommands.empty() && error.get_name() == "RequiredError") {
+    message = unknown_command(name.substr(app.get_name().size()), *command, subcommands);
+  }
+  return fmt::format("monkeytree: {}\nmonkeytree: see {} --help\n", printable(message), name);
 }
 
 std::optional<std::string> read_input(const std::string& file) {

@@ -35,6 +35,14 @@ void add_snapshot_argument(CLI::App& command, std::string& file);
 /// Adds `--uplinks N`.
 void add_uplinks_option(CLI::App& command, std::optional<int>& uplinks);
 
+/// Has every option and positional of `app` and its subcommands refuse an empty value, which would
+/// otherwise count as not given.
+void refuse_empty_values(CLI::App& app);
+
+/// What a parse that failed says on standard error, two lines: what is wrong, a command that is
+/// not known by its name and the nearest one's, and where to read more.
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error);
+
 /// Text of a file, or of standard input for "-". nullopt after a message on standard error; the
 /// exit code is then kExitBadInput.
 std::optional<std::string> read_input(const std::string& file);

@@ -8,6 +8,7 @@
 #include "cli/common.h"
 #include "cluster/snapshot_json.h"
 #include "inventory/import.h"
+#include "inventory/uplinks.h"
 
 namespace monkeytree {
 namespace {
@@ -49,6 +50,12 @@ void add_shared(CLI::App& command, ImportOptions& options, std::string& uplinks)
   command
       .add_option("--uplinks", uplinks,
                   "uplinks of every rack, or a table with the columns rack,uplinks")
+      ->check(CLI::Validator(
+          [](const std::string& value) {
+            const bool good = !is_uplink_count(value) || parse_uplink_count(value);
+            return good ? "" : uplinks_fault(value, UplinksForm::kNumberOrFile);
+          },
+          ""))
       ->type_name("N|FILE");
   command.add_flag("--strict", options.strict, "warnings are errors");
   command

@@ -1,8 +1,10 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <cstdio>
 #include <exception>
 #include <memory>
 #include <new>
+#include <sstream>
 #include <string>
 
 #include "cli/analyze.h"
@@ -35,11 +37,13 @@ constexpr const char* kExamples =
 
 /// Help and version are results; anything else that stops the parse is bad usage.
 int end_of_parsing(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() == 0) return app.exit(error);
-  std::string command = "monkeytree";
-  for (const CLI::App* sub : app.get_subcommands()) command += " " + sub->get_name();
-  print_error(error.what());
-  print_error("see " + command + " --help");
+  if (error.get_exit_code() == 0) {
+    std::ostringstream page, nothing;
+    app.exit(error, page, nothing);
+    return print_result(page.str(), kExitDone);
+  }
+  const std::string message = usage_error(app, error);
+  std::fwrite(message.data(), 1, message.size(), stderr);
   return kExitBadInput;
 }
 
@@ -57,6 +61,7 @@ int run(int argc, char** argv) {
   add_check(app, exit_code);
   add_route(app, exit_code);
   add_completion(app, exit_code);
+  refuse_empty_values(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

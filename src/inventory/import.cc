@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "base/file.h"
@@ -22,27 +20,24 @@ std::optional<std::string> read_text(const std::string& file, Diagnostics& diagn
   return std::nullopt;
 }
 
+/// A fault of the command line, as the program prints those.
+constexpr std::string_view kUplinksOption = "monkeytree: --uplinks";
+
 /// `N`, `FILE.csv` or nothing.
 std::optional<Uplinks> read_uplinks(const std::string& option, Diagnostics& diagnostics) {
   if (option.empty()) return Uplinks{};
-  const bool negative = option[0] == '-' && option.size() > 1;
-  if (negative ||
-      std::all_of(option.begin(), option.end(), [](char c) { return c >= '0' && c <= '9'; })) {
-    Uplinks uplinks;
-    uplinks.given = true;
-    const auto [end, error] =
-        std::from_chars(option.data(), option.data() + option.size(), uplinks.everywhere);
-    if (error == std::errc() && end == option.data() + option.size() && uplinks.everywhere >= 0 &&
-        uplinks.everywhere <= kMaxUplinks) {
-      return uplinks;
-    }
-    diagnostics.error(
-        "--uplinks", 0, "",
-        fmt::format("{}: expected a number from 0 to {}, or a file", quote(option), kMaxUplinks));
+  const std::string fault = uplinks_fault(option, UplinksForm::kNumberOrFile);
+  if (is_uplink_count(option)) {
+    const std::optional<int> count = parse_uplink_count(option);
+    if (count) return Uplinks{true, *count, {}, ""};
+    diagnostics.error(kUplinksOption, 0, "", fault);
     return std::nullopt;
   }
-  const std::optional<std::string> text = read_text(option, diagnostics);
-  return text ? parse_uplinks(*text, option, diagnostics) : std::nullopt;
+  const absl::StatusOr<std::string> text = read_file(option);
+  if (text.ok()) return parse_uplinks(*text, option, diagnostics);
+  diagnostics.error(kUplinksOption, 0, "",
+                    fmt::format("{} ({})", fault, std::string(text.status().message())));
+  return std::nullopt;
 }
 
 std::optional<SlurmQueue> read_jobs(const std::string& file, Diagnostics& diagnostics) {

@@ -274,15 +274,18 @@ TEST_F(ImportTest, FindingsOfAllFilesComeInOneRun) {
 TEST_F(ImportTest, BadFilesAreOneMessage) {
   Diagnostics diagnostics;
   EXPECT_FALSE(import_slurm({folder_, path("none"), "", "x.csv", ""}, diagnostics));
-  EXPECT_EQ(diagnostics.text(), folder_ + ": is a directory, expected a file\n" +
-                                    "x.csv: cannot open: No such file or directory\n" +
-                                    path("none") + ": cannot open: No such file or directory\n");
+  EXPECT_EQ(
+      diagnostics.text(),
+      folder_ + ": is a directory, expected a file\n" +
+          "monkeytree: --uplinks: expected a number from 0 to 65536 or a file, found \"x.csv\" "
+          "(cannot open: No such file or directory)\n" +
+          path("none") + ": cannot open: No such file or directory\n");
   Diagnostics twice;
   EXPECT_FALSE(import_slurm({"-", "-", "", "", ""}, twice));
   EXPECT_THAT(twice.text(), HasSubstr("standard input can be only one of the files"));
   Diagnostics negative;
   EXPECT_FALSE(import_slurm({path("topology"), path("jobs"), "", "-3", ""}, negative));
-  EXPECT_THAT(negative.text(), HasSubstr("expected a number from 0 to 65536, or a file"));
+  EXPECT_THAT(negative.text(), HasSubstr("expected a number from 0 to 65536 or a file"));
 }
 
 TEST(SlurmSamples, TheDegreesAreThoseOfTheCluster) {

@@ -222,17 +222,13 @@ class Walker {
 
   /// simdjson says that something is wrong; this says where and what.
   bool explain(std::string_view text, const JsonPiece& piece) {
-    size_t offset = valid_utf8_prefix(text);
-    std::string message = "text that is not UTF-8";
-    if (offset == text.size()) {
-      const std::optional<JsonSyntaxError> fault = find_json_syntax_error(text);
-      if (fault) offset = fault->offset;
-      message = fault ? fault->message : "a number out of range, or nested too deeply";
-    }
-    const auto lines =
-        std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(offset), '\n');
+    std::optional<JsonSyntaxError> fault = find_json_syntax_error(text);
+    if (!fault) fault = find_unfit_number(text);
+    if (!fault) fault = {0, "a value that cannot be read", ""};
+    const auto end = text.begin() + static_cast<ptrdiff_t>(fault->offset);
+    const auto lines = static_cast<int>(std::count(text.begin(), end, '\n'));
     if (!failed_) {
-      diagnostics_.error(file_, piece.line + static_cast<int>(lines), piece.path(), message);
+      diagnostics_.error(file_, piece.line + lines, piece.path() + fault->path, fault->message);
     }
     failed_ = true;
     return false;

@@ -74,6 +74,12 @@ class Checker {
 
   std::vector<std::string> expand(size_t i, const std::string& list, std::string_view key) {
     absl::StatusOr<std::vector<std::string>> names = expand_hostlist(list, names_left_);
+    if (absl::IsResourceExhausted(names.status())) {
+      error(i, fmt::format("{} {}: {} {}: with these there are more than {} names in the file, "
+                           "expected at most so many",
+                           what_, quote(specs_[i].name), key, quote(list), kMaxHosts));
+      return {};
+    }
     if (!names.ok()) {
       error(i, fmt::format("{} {}: {} {}: {}", what_, quote(specs_[i].name), key, quote(list),
                            std::string(names.status().message())));

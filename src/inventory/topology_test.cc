@@ -200,7 +200,7 @@ TEST(TopologyConf, HostileFilesEndSoonAndWithAMessage) {
   for (int i = 0; i < 100; ++i) {
     many += fmt::format("SwitchName=s{} Nodes=r{}n[1-65536]\n", i, i);
   }
-  EXPECT_THAT(read_conf(many).findings, HasSubstr("too many names"));
+  EXPECT_THAT(read_conf(many).findings, HasSubstr("more than 1048576 names in the file"));
   std::string cycle;
   for (int i = 0; i < 50000; ++i) {
     cycle += fmt::format("SwitchName=c{} Switches=c{}\n", i, (i + 1) % 50000);

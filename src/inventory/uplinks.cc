@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <numeric>
 #include <set>
@@ -13,6 +14,29 @@
 #include "inventory/csv.h"
 
 namespace monkeytree {
+namespace {
+
+bool all_digits(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+std::optional<int> parse_uplink_count(std::string_view text) {
+  int n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (!all_digits(text) || error != std::errc() || n > kMaxUplinks) return std::nullopt;
+  return n;
+}
+
+std::string uplinks_fault(std::string_view found, UplinksForm form) {
+  return fmt::format("expected a number from 0 to {}{}, found {}", kMaxUplinks,
+                     form == UplinksForm::kNumber ? "" : " or a file", quote(found));
+}
+
+bool is_uplink_count(std::string_view option) {
+  return all_digits(option) || (option[0] == '-' && option.size() > 1);
+}
 
 std::optional<Uplinks> parse_uplinks(std::string_view text, std::string_view file,
                                      Diagnostics& diagnostics) {
@@ -29,13 +53,11 @@ std::optional<Uplinks> parse_uplinks(std::string_view text, std::string_view fil
   for (const CsvTable::Row& row : table->rows) {
     const std::string& name = row.cells[*rack];
     const std::string& cell = row.cells[*count];
-    int n = -1;
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), n);
-    if (error != std::errc() || end != cell.data() + cell.size() || n < 0 || n > kMaxUplinks) {
-      diagnostics.error(
-          file, row.line, "",
-          fmt::format("{} uplinks, expected a number from 0 to {}", quote(cell), kMaxUplinks));
-    } else if (!uplinks.by_rack.emplace(name, n).second) {
+    const std::optional<int> n = parse_uplink_count(cell);
+    if (!n) {
+      diagnostics.error(file, row.line, "",
+                        "uplinks: " + uplinks_fault(cell, UplinksForm::kNumber));
+    } else if (!uplinks.by_rack.emplace(name, *n).second) {
       diagnostics.error(file, row.line, "",
                         fmt::format("the rack {} stands there twice", quote(name)));
     }

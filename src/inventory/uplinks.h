@@ -21,6 +21,17 @@ struct Uplinks {
   std::string file;  ///< of by_rack; "" where one number serves all racks
 };
 
+/// A number of uplinks, 0 … kMaxUplinks, in digits and nothing else.
+std::optional<int> parse_uplink_count(std::string_view text);
+
+/// The one sentence of every refusal: "expected a number from 0 to 65536, found "two"".
+enum class UplinksForm { kNumber, kNumberOrFile };
+std::string uplinks_fault(std::string_view found, UplinksForm form);
+
+/// True where `--uplinks` of an import is meant as a number, whether or not it is a good one;
+/// otherwise it names a file.
+bool is_uplink_count(std::string_view option);
+
 /// A table with the columns `rack` and `uplinks`. nullopt exactly when there was an error.
 std::optional<Uplinks> parse_uplinks(std::string_view text, std::string_view file,
                                      Diagnostics& diagnostics);
