@@ -1,5 +1,8 @@
-monkeytree_test(cli_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/cli_test.cc
-  ${CMAKE_CURRENT_LIST_DIR}/program.cc USES monkeytree_base nlohmann_json::nlohmann_json)
-if(TARGET cli_test)
-  add_dependencies(cli_test monkeytree)
-endif()
+# The built program as its users meet it.
+foreach(name cli_test usage_test check_program_test)
+  monkeytree_test(${name} SOURCES ${CMAKE_CURRENT_LIST_DIR}/${name}.cc
+    ${CMAKE_CURRENT_LIST_DIR}/program.cc USES monkeytree_base nlohmann_json::nlohmann_json)
+  if(TARGET ${name})
+    add_dependencies(${name} monkeytree)
+  endif()
+endforeach()

@@ -256,6 +256,12 @@ class Checker {
 
   void check_status() {
     const std::string_view status = name_of(plan_.status);
+    if (plan_.status != PlanStatus::kInfeasible && !plan_.conflict.empty()) {
+      say("the plan is {}, yet it names racks in conflict", status);
+    }
+    if (!plan_.best_effort && plan_.excess_lower_bound) {
+      say("the plan gives a lower bound on the excess, which only best effort leaves open");
+    }
     if (plan_.lower_bound && *plan_.lower_bound > plan_.moves) {
       say("the lower bound {} is above the {} moves", *plan_.lower_bound, plan_.moves);
     }
@@ -318,11 +324,22 @@ class Checker {
   }
 
   void check_conflict() {
+    if (plan_.best_effort) say("the plan is best effort, so it cannot be infeasible");
     if (plan_.conflict.empty()) say("the plan is infeasible, yet names no rack in conflict");
+    std::set<std::string_view> named;
+    bool within = true;
     for (const std::string& rack : plan_.conflict) {
-      if (rack_ids_.count(rack) == 0) {
+      if (!named.insert(rack).second) say("conflict names rack {} twice", quote(rack));
+      const auto found = rack_ids_.find(rack);
+      if (found == rack_ids_.end()) {
         say("conflict names rack {}, which the snapshot does not have", quote(rack));
       }
+      within &= found != rack_ids_.end() && before_[found->second] <= bounds_[found->second];
+    }
+    if (within && !plan_.conflict.empty()) {
+      say("every rack in conflict is within its bound as the cluster stands, so the bounds of "
+          "these "
+          "racks can hold together");
     }
   }
 
