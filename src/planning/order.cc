@@ -1,6 +1,7 @@
 #include "planning/order.h"
 
 #include <algorithm>
+#include <map>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -354,6 +355,25 @@ Snapshot reserve(const Snapshot& snapshot, std::span<const Move> in_flight) {
   }
   if (hold.group_count > 0) out.jobs.push_back(std::move(hold));
   return out;
+}
+
+std::vector<CountChange> count_changes(const Snapshot& before, const Snapshot& after) {
+  std::map<std::tuple<GroupId, ClassId, RackId>, int> delta;
+  for (GroupId g : before.groups.keys()) {
+    const Group& old_group = before.groups[g];
+    for (size_t i = 0; i < old_group.workers.size(); ++i) {
+      const Node& from = before.nodes[old_group.workers[i]];
+      const Node& to = after.nodes[after.groups[g].workers[i]];
+      --delta[{g, from.node_class, from.rack}];
+      ++delta[{g, to.node_class, to.rack}];
+    }
+  }
+  std::vector<CountChange> changes;
+  for (const auto& [place, count] : delta) {
+    const auto& [group, node_class, rack] = place;
+    if (count != 0) changes.push_back({group, node_class, rack, count});
+  }
+  return changes;
 }
 
 }  // namespace monkeytree

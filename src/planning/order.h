@@ -21,6 +21,9 @@ struct CountChange {
   friend auto operator<=>(const CountChange&, const CountChange&) = default;
 };
 
+/// What another placement of the same workers changes, by (group, class, rack). O(workers · log).
+std::vector<CountChange> count_changes(const Snapshot& before, const Snapshot& after);
+
 /// Turns counts into moves in rounds. Chooses which worker leaves a rack (the one at the end of the
 /// rack's run in ring order, facing the destination; a worker on an up node before one on a node
 /// that cannot be refilled, since only the former frees a slot), pairs losses with gains, and

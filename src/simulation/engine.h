@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,18 +9,16 @@
 #include "network/leaf_spine.h"
 #include "routing/sglb.h"
 #include "simulation/program.h"
+#include "simulation/time.h"
 
 /// What carries jobs and their flows forward in time. Who runs where, by which spine and when a job
 /// pauses is decided outside; an engine says when something has ended.
 namespace monkeytree {
 
-using Time = int64_t;  ///< µs since the start of the simulation
-inline constexpr Time kNever = std::numeric_limits<Time>::max();
-
 /// Spine of each of a program's pairs; -1 where both ranks stand in one rack. Under SGLB ignored.
 using PairSpines = std::vector<int16_t>;
 
-/// State of a worker on its way.
+/// State of a worker on its way; always over NICs, since it goes to another machine.
 struct Transfer {
   int job = 0;  ///< for notices and for the order of events
   int from_host = 0, to_host = 0;

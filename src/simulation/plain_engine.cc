@@ -120,7 +120,7 @@ class PlainEngine final : public Engine {
     flow.to_host = transfer.to_host;
     flow.spine = transfer.spine;
     flow.bytes_left = transfer.bytes;
-    if (takes_no_time(flow)) {
+    if (transfer.bytes == 0) {
       notices_.push_back({Notice::kTransfer, number});
     } else {
       starting_.emplace(FlowKey{true, number, 0}, flow);
