@@ -6,3 +6,5 @@ foreach(name cli_test usage_test check_program_test)
     add_dependencies(${name} monkeytree)
   endif()
 endforeach()
+monkeytree_test(plan_command_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/plan_command_test.cc
+  USES monkeytree_cli)

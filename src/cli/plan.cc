@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -66,7 +67,7 @@ extern "C" void on_interrupt(int) {
   std::signal(SIGINT, SIG_DFL);
 }
 
-/// Decides when a search must end, and tells a person at a terminal that it goes on.
+/// Decides when a search must end, and tells a person at a terminal how far it is.
 class Watch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -83,14 +84,18 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
+  void learn(std::optional<int> best, int bound) {
+    best_ = best;
+    bound_ = bound;
+  }
+
   bool must_stop() {
     const double elapsed_s = std::chrono::duration<double>(Clock::now() - start_).count();
     const int whole_s = static_cast<int>(elapsed_s);
     if (terminal_ && whole_s >= 2 && whole_s > shown_s_) {
       shown_s_ = whole_s;
-      std::fputs(
-          fmt::format("\rsearching for {} s, Ctrl-C ends with the best so far", whole_s).c_str(),
-          stderr);
+      const std::string line = progress_line(whole_s, limit_s_, best_, bound_);
+      std::fputs(fmt::format("\r{}\x1b[K", line).c_str(), stderr);
     }
     return interrupted != 0 || (limit_s_ && elapsed_s >= *limit_s_);
   }
@@ -100,6 +105,8 @@ class Watch {
   Clock::time_point start_;
   bool terminal_;
   int shown_s_ = 0;
+  std::optional<int> best_;
+  int bound_ = 0;
 };
 
 double cpu_ms() {
@@ -121,6 +128,7 @@ Plan solve(const Snapshot& snapshot, const PlanArguments& arguments) {
     Watch watch(limit_s);
     if (arguments.work_limit) options.work_limit = *arguments.work_limit;
     options.stop = [&watch] { return watch.must_stop(); };
+    options.progress = [&watch](std::optional<int> best, int bound) { watch.learn(best, bound); };
     result = plan(snapshot, options);
   }
   result.solve_ms = cpu_ms() - start_ms;
@@ -153,6 +161,17 @@ int run_plan(const PlanArguments& arguments) {
 
 }  // namespace
 
+std::string progress_line(int elapsed_s, std::optional<double> limit_s, std::optional<int> best,
+                          int bound) {
+  std::string line = fmt::format("{} s", elapsed_s);
+  if (limit_s && *limit_s < kForever_s) {
+    line += fmt::format(", {:.0f} s left", std::max(0.0, std::ceil(*limit_s - elapsed_s)));
+  }
+  line += best ? fmt::format(": best plan {}", counted(*best, "move")) : ": no plan yet";
+  line += fmt::format(", at least {} needed; Ctrl-C ends here", bound);
+  return fit(line, kColumns - 1);
+}
+
 int exit_code_of(PlanStatus status) {
   switch (status) {
     case PlanStatus::kCompliant:
@@ -170,7 +189,7 @@ int exit_code_of(PlanStatus status) {
 void add_plan(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<PlanArguments>();
   CLI::App& command = add_command(
-      app, "plan", "the fewest moves that bring every rack under its bound, in rounds", kExamples);
+      app, "plan", "the fewest moves that bring every rack within its bound, in rounds", kExamples);
   add_snapshot_argument(command, arguments->snapshot);
   command.add_flag("--json", arguments->json, "print JSON for programs");
   add_uplinks_option(command, arguments->uplinks);
@@ -184,7 +203,10 @@ void add_plan(CLI::App& app, int& exit_code) {
       ->type_name("N");
   command.add_flag("--best-effort", arguments->best_effort,
                    "least excess first, then fewest moves");
-  command.add_option("--solver", arguments->solver, "exact, or milp (CBC, slow)")
+  command
+      .add_option("--solver", arguments->solver,
+                  "exact, or milp: the paper's program over CBC; slow, and it looks at "
+                  "the time only between two linear programs, so it may pass the limit")
       ->check(CLI::IsMember({"exact", "milp"}).description(""))
       ->type_name("NAME");
   command.callback([arguments, &exit_code] { exit_code = run_plan(*arguments); });

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "cluster/snapshot.h"
@@ -8,11 +9,16 @@
 
 namespace monkeytree {
 
-/// `monkeytree plan`: the fewest moves that bring every rack under its bound, in rounds.
+/// `monkeytree plan`: the fewest moves that bring every rack within its bound, in rounds.
 void add_plan(CLI::App& app, int& exit_code);
 
 /// The plan for people.
 std::string plan_text(const Snapshot& snapshot, const Plan& plan, bool colors);
+
+/// What a person who waits for a plan sees: times in seconds, moves of the best plan so far (none
+/// yet: nullopt), and the fewest that any plan has. Shorter than a terminal's line.
+std::string progress_line(int elapsed_s, std::optional<double> limit_s, std::optional<int> best,
+                          int bound);
 
 /// Exit code that tells how a plan ended.
 int exit_code_of(PlanStatus status);

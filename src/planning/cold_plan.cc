@@ -47,6 +47,7 @@ class ColdPlanner {
     state_.apply(landed_.changes);
     mend_open(kFewMore, false);
     mend_open(kManyMore, true);
+    tell();
     improve();
     ColdPlan plan;
     plan.changes = state_.changes();
@@ -137,8 +138,15 @@ class ColdPlanner {
       // While there is no plan, more moves are no reason to stay where no rack can be mended.
       const bool wander = excess > 0 && after.first == excess && draw(8) == 0;
       if (after > before && !wander) state_.rewind();
-      if (after < before) idle = 0;
+      if (after < before) {
+        idle = 0;
+        tell();
+      }
     }
+  }
+
+  void tell() const {
+    if (limits_.found && state_.excess() == 0) limits_.found(state_.moves());
   }
 
   /// Puts a few racks back as they were and mends them anew, as long as that takes at most so many

@@ -13,7 +13,8 @@ namespace monkeytree {
 
 struct ColdLimits {
   std::function<bool()> stop;
-  int64_t work = 0;  ///< in search nodes
+  int64_t work = 0;                     ///< in search nodes
+  std::function<void(int)> found = {};  ///< told the moves of the first plan and of each better one
 };
 
 struct ColdPlan {

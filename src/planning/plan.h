@@ -51,6 +51,9 @@ struct PlanOptions {
   int64_t work_limit = INT64_MAX;
   /// Asked every few thousand search nodes; true ends the search. The wall clock enters here.
   std::function<bool()> stop;
+  /// Told what is known whenever that becomes more: moves of the best plan so far, nullopt before
+  /// the first, and the fewest that any plan has. Changes nothing; for people who wait.
+  std::function<void(std::optional<int> best, int bound)> progress;
   /// Mend only these racks: any other rack may keep a degree above its bound, but not grow it.
   std::optional<std::vector<RackId>> mend;
 };

@@ -64,6 +64,16 @@ class Solver {
     solution_.status = status;
     solution_.changes = std::move(changes);
     if (status == PlanStatus::kOptimal) solution_.lower_bound = solution_.moves();
+    if (options_.progress) tell(solution_.moves());
+  }
+
+  /// `best`: moves of a plan that has been found.
+  void tell(std::optional<int> best) const {
+    if (options_.progress) options_.progress(best, solution_.lower_bound);
+  }
+  void tell() const {
+    const bool found = solution_.status == PlanStatus::kFeasible;
+    if (options_.progress) tell(found ? std::optional(solution_.moves()) : std::nullopt);
   }
 
   /// Budgets from budget_ up to `last` until a placement is found or the work is used up. `excess`
@@ -104,6 +114,7 @@ class Solver {
     if (start >= kNoBound) return infeasible();
     budget_ = std::max(1, start);
     solution_.lower_bound = budget_;
+    tell();
     bool never = false;
     const size_t over = counts_.over().size();
     const int64_t quick = over == 1 ? kQuickWorkAlone : over > kManyOver ? 0 : kQuickWork;
@@ -131,7 +142,9 @@ class Solver {
   }
 
   bool plan_cold(const ColdBound& cold) {
-    const ColdPlan plan = cold_plan(counts_, cold, {options_.stop, share(kColdNodes)});
+    ColdLimits limits{options_.stop, share(kColdNodes), {}};
+    if (options_.progress) limits.found = [this](int moves) { tell(moves); };
+    const ColdPlan plan = cold_plan(counts_, cold, limits);
     used_ += plan.work;
     if (plan.excess > 0 || (accept_ && !accept_(plan.changes))) return false;
     finish(PlanStatus::kFeasible, plan.changes);
@@ -200,7 +213,9 @@ class Solver {
 
   void raise(int budget) {
     budget_ = std::max(budget_, budget);
-    if (!uncertain_) solution_.lower_bound = std::max(solution_.lower_bound, budget_);
+    if (uncertain_ || solution_.lower_bound >= budget_) return;
+    solution_.lower_bound = budget_;
+    tell();
   }
 
   /// The plan is as short as what was proved, before nodes refused anything, allows.
