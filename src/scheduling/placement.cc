@@ -87,20 +87,20 @@ void FreeNodes::update(NodeId node, bool was_free) {
 
 std::vector<NodeId> FreeNodes::best_fit(int wanted, FillRule fill) const {
   std::vector<NodeId> chosen;
+  size_t rest = static_cast<size_t>(wanted);
   const auto take_from = [&](RackId rack) {
-    const int count = std::min(wanted, free_in(rack));
+    const size_t count = std::min(rest, free_in_[rack].size());
     const auto first = free_in_[rack].begin();
-    chosen.insert(chosen.end(), first, std::next(first, count));
-    wanted -= count;
+    chosen.insert(chosen.end(), first, std::next(first, static_cast<ptrdiff_t>(count)));
+    rest -= count;
   };
-  // Racks whose nodes are all chosen count as racks without any: `level` is the most that another
-  // rack has, and `next` the first such rack.
+  // `level` is the most free nodes that a rack not used yet has, `next` the first such rack.
   size_t level = racks_with_.size() - 1;
   auto next = racks_with_[level].begin();
-  for (bool whole = true; wanted > 0; whole = fill == FillRule::kRemainder) {
+  for (bool whole = true; rest > 0; whole = fill == FillRule::kRemainder) {
     while (next == racks_with_[level].end()) next = racks_with_[--level].begin();
-    if (whole && static_cast<size_t>(wanted) <= level) {
-      size_t fit = static_cast<size_t>(wanted);
+    if (whole && rest <= level) {
+      size_t fit = rest;
       while (fit < level && racks_with_[fit].empty()) ++fit;
       take_from(fit == level ? *next : *racks_with_[fit].begin());
     } else {

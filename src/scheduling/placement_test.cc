@@ -119,13 +119,14 @@ std::vector<NodeId> obvious_best_fit(const FreeNodes& nodes, int wanted, FillRul
   bool first = true;
   while (out.size() < static_cast<size_t>(wanted)) {
     const size_t rest = static_cast<size_t>(wanted) - out.size();
-    std::vector<NodeId>*best = nullptr, *most = nullptr;
+    std::vector<NodeId>* most = &racks[0];
+    std::vector<NodeId>* best = nullptr;
     for (std::vector<NodeId>& rack : racks) {
-      if (most == nullptr || rack.size() > most->size()) most = &rack;
+      if (rack.size() > most->size()) most = &rack;
       if (rack.size() >= rest && (best == nullptr || rack.size() < best->size())) best = &rack;
     }
-    std::vector<NodeId>* use =
-        best != nullptr && (first || fill == FillRule::kRemainder) ? best : most;
+    const bool fits = best != nullptr && (first || fill == FillRule::kRemainder);
+    std::vector<NodeId>* use = fits ? best : most;
     const size_t count = std::min(rest, use->size());
     out.insert(out.end(), use->begin(), use->begin() + static_cast<ptrdiff_t>(count));
     use->erase(use->begin(), use->begin() + static_cast<ptrdiff_t>(count));

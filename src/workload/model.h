@@ -71,8 +71,9 @@ int64_t ring_bytes(int64_t bytes, int ranks);
 /// 16 GPUs"). Everything below expects this to be empty.
 std::string misfit(const Model& model, int gpus);
 
-/// Sends of a pipeline block: a stage goes on when its activation has arrived. Computing that
-/// follows computing is one step, and a ring of one rank none. O(steps).
+/// A stage of a pipeline sends what it has computed while it receives what it computes next, and
+/// goes on when both are over. Computing that follows computing is one step, and a ring of one rank
+/// none. O(steps).
 RankSteps rank_steps(const Model& model, int gpus, PipelineSchedule schedule);
 
 /// One group per stage where a pipeline is all that the model sends and each stage takes whole

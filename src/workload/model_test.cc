@@ -94,20 +94,37 @@ TEST(RankSteps, ComputingInARowIsOneStep) {
 TEST(RankSteps, GpipeSendsAllForwardThenAllBackward) {
   const RankSteps steps = rank_steps(model_of({pipeline_of(2, 1, 2)}), 2, kGpipe);
   const int64_t a = 8'390'000;
-  EXPECT_EQ(steps[0], (std::vector<Step>{{60'000},
-                                         {0, 1, a, -1},
-                                         {60'000},
-                                         {0, 1, a, -1},
-                                         {0, -1, 0, 1},
-                                         {111'000},
-                                         {0, -1, 0, 1},
-                                         {111'000}}));
+  EXPECT_EQ(
+      steps[0],
+      (std::vector<Step>{
+          {60'000}, {0, 1, a, -1}, {60'000}, {0, 1, a, 1}, {111'000}, {0, -1, 0, 1}, {111'000}}));
   EXPECT_EQ(steps[1], (std::vector<Step>{{0, -1, 0, 0},
                                          {60'000},
                                          {0, -1, 0, 0},
                                          {171'000},
                                          {0, 0, a, -1},
                                          {111'000},
+                                         {0, 0, a, -1}}));
+}
+
+TEST(RankSteps, OneForwardOneBackwardAlternates) {
+  const RankSteps steps = rank_steps(model_of({pipeline_of(2, 1, 3)}), 2, kPaired);
+  const int64_t a = 8'390'000;
+  EXPECT_EQ(steps[0], (std::vector<Step>{{60'000},
+                                         {0, 1, a, -1},
+                                         {60'000},
+                                         {0, 1, a, 1},
+                                         {171'000},
+                                         {0, 1, a, 1},
+                                         {111'000},
+                                         {0, -1, 0, 1},
+                                         {111'000}}));
+  EXPECT_EQ(steps[1], (std::vector<Step>{{0, -1, 0, 0},
+                                         {171'000},
+                                         {0, 0, a, 0},
+                                         {171'000},
+                                         {0, 0, a, 0},
+                                         {171'000},
                                          {0, 0, a, -1}}));
 }
 
@@ -199,7 +216,7 @@ TEST(RankGroups, WeightIsTheNumberOfRings) {
 }
 
 TEST(State, ShardsCarryFourteenBytesAParameter) {
-  const auto shard = [](Model model, int gpus) {
+  const auto shard = [](const Model& model, int gpus) {
     return state_bytes(model, gpus, 0, StateRule::kShard);
   };
   Model sharded = model_of({Compute{1}, AllReduce{137'430'000'000}});

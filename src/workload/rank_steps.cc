@@ -37,14 +37,7 @@ class StepWriter {
 
   void operator()(const Pipeline& phase) {
     const int width = ranks_ / phase.stages;
-    for (int rank = 0; rank < ranks_; ++rank) {
-      const PipelineRank at{phase, rank, rank / width, width};
-      if (schedule_ == PipelineSchedule::kGpipe) {
-        gpipe(at);
-      } else {
-        one_forward_one_backward(at);
-      }
-    }
+    for (int rank = 0; rank < ranks_; ++rank) pipeline(phase, rank, width);
     for (int stage = 0; stage < phase.stages; ++stage) {
       ring(stage * width, phase.tensor, width / phase.tensor, phase.tensor, phase.shard_bytes);
     }
@@ -53,17 +46,6 @@ class StepWriter {
   RankSteps take() { return std::move(steps_); }
 
  private:
-  /// One rank of a pipeline, with what it does for a microbatch.
-  struct PipelineRank {
-    const Pipeline& phase;
-    int rank, stage, width;
-
-    bool first() const { return stage == 0; }
-    bool last() const { return stage == phase.stages - 1; }
-    int before() const { return rank - width; }
-    int after() const { return rank + width; }
-  };
-
   /// Computing that follows computing is one step.
   void compute(int rank, int64_t us) {
     std::vector<Step>& steps = steps_[static_cast<size_t>(rank)];
@@ -79,9 +61,6 @@ class StepWriter {
     steps_[static_cast<size_t>(rank)].push_back(
         {.send_to = to, .send_bytes = bytes, .receive_from = from});
   }
-  void send(int rank, int to, int64_t bytes) { exchange(rank, to, bytes, -1); }
-  void receive(int rank, int from) { exchange(rank, -1, 0, from); }
-
   /// `rings` rings side by side, of `length` ranks that stand `stride` apart.
   void ring(int first, int stride, int length, int rings, int64_t bytes) {
     if (length < 2) return;
@@ -94,47 +73,38 @@ class StepWriter {
     }
   }
 
-  void forward(const PipelineRank& at) { compute(at.rank, at.phase.forward_us); }
-  void backward(const PipelineRank& at) { compute(at.rank, at.phase.backward_us); }
-
-  void gpipe(const PipelineRank& at) {
-    const int64_t bytes = at.phase.activation_bytes;
-    for (int m = 0; m < at.phase.microbatches; ++m) {
-      if (!at.first()) receive(at.rank, at.before());
-      forward(at);
-      if (!at.last()) send(at.rank, at.after(), bytes);
+  /// The order of a stage's forwards (true) and backwards. Under 1F1B a stage runs ahead by the
+  /// stages after it, then does one forward and one backward in turn.
+  std::vector<bool> order(const Pipeline& phase, int stage) const {
+    const int all = phase.microbatches;
+    const int ahead =
+        schedule_ == PipelineSchedule::kGpipe ? all : std::min(all, phase.stages - 1 - stage);
+    std::vector<bool> out(static_cast<size_t>(ahead), true);
+    for (int m = ahead; m < all; ++m) {
+      out.push_back(true);
+      out.push_back(false);
     }
-    for (int m = 0; m < at.phase.microbatches; ++m) {
-      if (!at.last()) receive(at.rank, at.after());
-      backward(at);
-      if (!at.first()) send(at.rank, at.before(), bytes);
-    }
+    out.insert(out.end(), static_cast<size_t>(ahead), false);
+    return out;
   }
 
-  /// A stage runs ahead by the stages after it, then does one forward and one backward in turn.
-  /// There the neighbours would both send and wait for each other, so the send to a neighbour and
-  /// the receipt from it are one step.
-  void one_forward_one_backward(const PipelineRank& at) {
-    const int64_t bytes = at.phase.activation_bytes;
-    const int ahead = std::min(at.phase.microbatches, at.phase.stages - 1 - at.stage);
-    for (int m = 0; m < ahead; ++m) {
-      if (!at.first()) receive(at.rank, at.before());
-      forward(at);
-      send(at.rank, at.after(), bytes);
+  /// What a stage has computed goes out while what it computes next comes in: one step, so that
+  /// neighbours that wait for each other's activations both go on.
+  void pipeline(const Pipeline& phase, int rank, int width) {
+    const int stage = rank / width;
+    const int before = stage == 0 ? -1 : rank - width;
+    const int after = stage == phase.stages - 1 ? -1 : rank + width;
+    int to = -1;
+    for (bool forward : order(phase, stage)) {
+      pass(rank, to, phase.activation_bytes, forward ? before : after);
+      compute(rank, forward ? phase.forward_us : phase.backward_us);
+      to = forward ? after : before;
     }
-    const int paired = at.phase.microbatches - ahead;
-    if (paired > 0 && !at.first()) receive(at.rank, at.before());
-    for (int m = 0; m < paired; ++m) {
-      forward(at);
-      if (!at.last()) exchange(at.rank, at.after(), bytes, at.after());
-      backward(at);
-      if (!at.first()) exchange(at.rank, at.before(), bytes, m + 1 < paired ? at.before() : -1);
-    }
-    for (int m = 0; m < ahead; ++m) {
-      receive(at.rank, at.after());
-      backward(at);
-      if (!at.first()) send(at.rank, at.before(), bytes);
-    }
+    pass(rank, to, phase.activation_bytes, -1);
+  }
+
+  void pass(int rank, int to, int64_t bytes, int from) {
+    if (to >= 0 || from >= 0) exchange(rank, to, to >= 0 ? bytes : 0, from);
   }
 
   RankSteps steps_;
