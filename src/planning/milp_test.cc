@@ -3,108 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <map>
-#include <tuple>
 
 #include "cluster/fragmentation.h"
 #include "cluster/letters.h"
 #include "planning/check.h"
+#include "planning/every_placement.h"
 #include "planning/random_snapshot.h"
 
 namespace monkeytree {
 namespace {
 
 using testing::IsEmpty;
-
-/// Tries every placement of counts. Written from the rules of docs/formats.md, not from the
-/// program.
-class BruteForce {
- public:
-  BruteForce(const Snapshot& s, const IdVector<RackId, int>& bounds) : s_(s), bounds_(bounds) {
-    for (GroupId id : s.groups.keys()) {
-      const Group& group = s.groups[id];
-      for (size_t w = 0; w < group.workers.size(); ++w) {
-        const Node& node = s.nodes[group.workers[w]];
-        ++at_[{id, node.rack}];
-        if (s.immovable(id, static_cast<int>(w))) {
-          held_[group.workers[w]] += group.slots;
-          continue;
-        }
-        slots_ = group.slots;
-        Kind& kind = kinds_[{id, node.node_class, s.racks[node.rack].island}];
-        ++kind.now[node.rack];
-        --at_[{id, node.rack}];
-        if (node.state != NodeState::kUp) ++kind.stay[node.rack];
-        ++kind.total;
-      }
-    }
-    for (NodeId id : s.nodes.keys()) {
-      if (s.nodes[id].state != NodeState::kUp) continue;
-      room_[{s.nodes[id].node_class, s.nodes[id].rack}] += (s.nodes[id].slots - held_[id]) / slots_;
-    }
-    for (auto& [key, kind] : kinds_) order_.push_back(key);
-  }
-
-  /// (excess, moves), least first.
-  std::pair<int, int> best() {
-    place(0, RackId(0), -1);
-    return best_;
-  }
-
- private:
-  using Key = std::tuple<GroupId, ClassId, IslandId>;
-  struct Kind {
-    std::map<RackId, int> now, stay;
-    int total = 0;
-  };
-
-  void place(size_t index, RackId rack, int left) {
-    if (index == order_.size()) return finish();
-    const auto& [group, node_class, island] = order_[index];
-    Kind& kind = kinds_[order_[index]];
-    if (left < 0) left = kind.total;
-    if (rack.value == static_cast<int>(s_.racks.size())) {
-      if (left == 0) place(index + 1, RackId(0), -1);
-      return;
-    }
-    const RackId next(rack.value + 1);
-    if (s_.racks[rack].island != island) return place(index, next, left);
-    int& room = room_[{node_class, rack}];
-    for (int n = 0; n <= left; ++n) {
-      const int used = std::max(0, n - kind.stay[rack]);
-      if (used > room) break;
-      const int gone = std::max(0, kind.now[rack] - n);
-      room -= used;
-      moves_ += gone;
-      at_[{group, rack}] += n;
-      place(index, next, left - n);
-      at_[{group, rack}] -= n;
-      moves_ -= gone;
-      room += used;
-    }
-  }
-
-  void finish() {
-    IdVector<RackId, int> degrees(s_.racks.size(), 0);
-    for (const auto& [key, n] : at_) {
-      const Group& group = s_.groups[key.first];
-      if (n > 0 && n < static_cast<int>(group.workers.size())) degrees[key.second] += group.rings;
-    }
-    best_ = std::min(best_, std::pair(excess(degrees, bounds_), moves_));
-  }
-
-  const Snapshot& s_;
-  const IdVector<RackId, int>& bounds_;
-  std::map<Key, Kind> kinds_;
-  std::vector<Key> order_;
-  std::map<std::pair<GroupId, RackId>, int> at_;
-  std::map<NodeId, int> held_;
-  std::map<std::pair<ClassId, RackId>, int> room_;
-  int slots_ = 1;
-  int moves_ = 0;
-  std::pair<int, int> best_{INT32_MAX, INT32_MAX};
-};
 
 void expect_sound(const Snapshot& s, const Plan& plan) {
   ASSERT_THAT(check_plan(s, record_of(s, plan, "")), IsEmpty());
@@ -143,9 +53,10 @@ std::vector<RandomShape> tiny_shapes() {
   return {plain, weighted, rough, classes, islands, slots};
 }
 
-TEST(Milp, EqualsBruteForceOnTinyClusters) {
+TEST(Milp, EqualsEveryPlacementOnTinyClusters) {
   Random random(7);
   std::map<PlanStatus, int> seen;
+  int compared = 0;
   const std::vector<RandomShape> shapes = tiny_shapes();
   for (int i = 0; i < 600; ++i) {
     const Snapshot s =
@@ -154,7 +65,11 @@ TEST(Milp, EqualsBruteForceOnTinyClusters) {
     options.best_effort = i % 4 == 1;
     if (i % 5 == 2) options.mend = std::vector<RackId>{RackId(0), RackId(1)};
     const IdVector<RackId, int> bounds = effective_bounds(s, options);
-    const auto [excess, moves] = BruteForce(s, bounds).best();
+    const EveryPlacement every(s, bounds);
+    if (!every.complete()) continue;
+    const int excess = every.least_excess();
+    const int moves = every.fewest(excess).value();
+    ++compared;
     const Plan answer = plan_milp(s, options, 60);
     ++seen[answer.status];
     if (answer.excess_before == 0) {
@@ -170,6 +85,7 @@ TEST(Milp, EqualsBruteForceOnTinyClusters) {
     }
     expect_sound(s, answer);
   }
+  EXPECT_GT(compared, 580);
   EXPECT_GT(seen[PlanStatus::kCompliant], 20);
   EXPECT_GT(seen[PlanStatus::kOptimal], 200);
   EXPECT_GT(seen[PlanStatus::kInfeasible], 20);

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "bytes.h"
 #include "cluster/fragmentation.h"
 #include "planning/check.h"
 #include "planning/order.h"
@@ -18,22 +18,6 @@
 using namespace monkeytree;
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-class Bytes {
- public:
-  Bytes(const uint8_t* data, size_t size) : data_(data), size_(size) {}
-  bool empty() const { return at_ >= size_; }
-  int below(int n) { return empty() ? 0 : data_[at_++] % n; }
-
- private:
-  const uint8_t* data_;
-  size_t size_;
-  size_t at_ = 0;
-};
 
 void draw_racks(Bytes& bytes, Snapshot& snapshot) {
   snapshot.classes.push_back("default");

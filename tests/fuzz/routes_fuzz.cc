@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,15 +12,18 @@
 #include <tuple>
 #include <vector>
 
+#include "bytes.h"
 #include "cluster/fragmentation.h"
 #include "routing/routes.h"
 #include "routing/routes_json.h"
 
+using monkeytree::Bytes;
 using monkeytree::Diagnostics;
 using monkeytree::GroupId;
 using monkeytree::JobId;
 using monkeytree::PreviousRoute;
 using monkeytree::RackId;
+using monkeytree::require;
 using monkeytree::RoutedFlow;
 using monkeytree::Routes;
 using monkeytree::Snapshot;
@@ -29,22 +31,6 @@ using monkeytree::Snapshot;
 namespace {
 
 constexpr int kNodesPerRack = 4;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-class Bytes {
- public:
-  Bytes(const uint8_t* data, size_t size) : data_(data), size_(size) {}
-  bool empty() const { return at_ >= size_; }
-  int below(int n) { return empty() ? 0 : data_[at_++] % n; }
-
- private:
-  const uint8_t* data_;
-  size_t size_;
-  size_t at_ = 0;
-};
 
 /// Racks r0, r1, … with nodes r0n0, …; a job for each letter a, b, ….
 Snapshot draw_cluster(Bytes& bytes) {

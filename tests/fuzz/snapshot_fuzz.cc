@@ -2,25 +2,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "bytes.h"
 #include "cluster/analysis.h"
 #include "cluster/letters.h"
 #include "cluster/snapshot_json.h"
 
 using monkeytree::Diagnostics;
+using monkeytree::require;
 using monkeytree::Snapshot;
-
-namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
