@@ -1,8 +1,9 @@
 /// What planning costs, in CPU time of one core.
-/// Usage: planning_bench [--smoke] [--gpus N] [repairs|cold]; docs/performance.md says what each
-/// shows.
+/// Usage: planning_bench [--smoke] [--gpus N] [repairs|cold|events]; docs/performance.md says what
+/// each shows.
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -79,6 +80,76 @@ class WatchedCluster {
   Planner planner_;
   std::unordered_map<std::string, JobId> jobs_;  ///< the planner's number of a running job
   double event_ms_ = 0;
+};
+
+class Events {
+ public:
+  explicit Events(const ChurnOptions& options) : churn_(options), planner_(churn_.snapshot()) {}
+
+  void run(int jobs) {
+    for (auto* us : {&start_, &end_, &compliant_, &plan_, &begin_, &finish_}) {
+      us->reserve(static_cast<size_t>(2 * jobs));
+    }
+    const size_t before = heap_bytes();
+    for (int i = 0; i < jobs; ++i) step();
+    const size_t ended = planner_.snapshot().jobs.size() - churn_.snapshot().jobs.size();
+    bytes_ = static_cast<double>(heap_bytes() - before) / static_cast<double>(ended);
+  }
+
+  void print(std::string_view label) const {
+    fmt::print("{:<10}", label);
+    for (const std::vector<double>* us : {&start_, &end_, &compliant_, &plan_, &begin_, &finish_}) {
+      fmt::print(" {:>6.1f}/{:<6.1f}", quantile(*us, 0.5), quantile(*us, 0.99));
+    }
+    fmt::print(" {:>6.0f}\n", bytes_);
+  }
+
+ private:
+  static size_t heap_bytes() { return mallinfo2().uordblks; }
+
+  template <class Call>
+  void timed(std::vector<double>& us, Call call) {
+    const double start = cpu_ms();
+    call();
+    us.push_back((cpu_ms() - start) * 1e3);
+  }
+
+  void step() {
+    const ChurnEvent event = churn_.arrive();
+    for (const std::string& id : event.departed) {
+      const JobId job = jobs_.at(id);
+      jobs_.erase(id);
+      timed(end_, [&] { planner_.remove_job(job); });
+    }
+    const Snapshot& now = churn_.snapshot();
+    const GroupId group = churn_.find(event.arrived);
+    Job job = now.jobs[now.groups[group].job];
+    std::vector<Group> groups = {now.groups[group]};
+    timed(start_,
+          [&] { jobs_[event.arrived] = planner_.add_job(std::move(job), std::move(groups)); });
+    PlanOptions options;
+    const double begin = cpu_ms();
+    options.stop = [=] { return cpu_ms() - begin > 1000; };
+    Plan plan;
+    timed(planner_.over().empty() ? compliant_ : plan_, [&] { plan = planner_.plan(options); });
+    if (plan.rounds.empty()) return;
+    timed(begin_, [&] { planner_.begin(plan.rounds); });
+    std::vector<Round> rounds = plan.rounds;
+    const Snapshot& kept = planner_.snapshot();
+    for (Round& round : rounds) {
+      for (Move& move : round) move.group = churn_.find(kept.jobs[kept.groups[move.group].job].id);
+    }
+    churn_.apply(rounds);
+    timed(finish_, [&] {
+      for (const Round& round : plan.rounds) planner_.finish(round);
+    });
+  }
+
+  Churn churn_;
+  Planner planner_;
+  std::unordered_map<std::string, JobId> jobs_;
+  std::vector<double> start_, end_, compliant_, plan_, begin_, finish_;
+  double bytes_ = 0;
 };
 
 struct Repairs {
@@ -190,11 +261,26 @@ void print_cold(bool smoke) {
   }
 }
 
+/// Events of a long simulation, as its caller tells them: what each costs at the median, and what
+/// is kept of jobs that have ended.
+void print_events(int gpus, int jobs) {
+  fmt::print("\nevents told to a planner that keeps its state, {} GPUs, {} jobs, CPU us\n", gpus,
+             jobs);
+  fmt::print("{:<10} {:>13} {:>13} {:>13} {:>13} {:>13} {:>13} {:>6}\n", "bound", "start", "end",
+             "compliant", "plan", "begin", "finish", "bytes");
+  for (const Fabric& fabric : {kUnit3, kWeighted16}) {
+    ChurnOptions options = churn_of(fabric, gpus);
+    Events events(options);
+    events.run(jobs);
+    events.print(fabric.label);
+  }
+}
+
 }  // namespace
 }  // namespace monkeytree::bench
 
 int main(int argc, char** argv) {
-  bool smoke = false, repairs = true, cold = true;
+  bool smoke = false, repairs = true, cold = true, events = true;
   std::vector<int> sizes = {1024, 2048, 8192, 32768, 131072};
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
@@ -204,16 +290,19 @@ int main(int argc, char** argv) {
     } else if (argument == "--gpus" && i + 1 < argc) {
       sizes = {std::atoi(argv[++i])};
     } else if (argument == "repairs") {
-      cold = false;
+      cold = events = false;
     } else if (argument == "cold") {
-      repairs = false;
+      repairs = events = false;
+    } else if (argument == "events") {
+      repairs = cold = false;
     } else {
-      fmt::print(stderr, "usage: planning_bench [--smoke] [--gpus N] [repairs|cold]\n");
+      fmt::print(stderr, "usage: planning_bench [--smoke] [--gpus N] [repairs|cold|events]\n");
       return 2;
     }
   }
   bool good = true;
   if (repairs) good = monkeytree::bench::print_repairs(sizes, smoke ? 20 : 500);
+  if (events) monkeytree::bench::print_events(smoke ? 1024 : sizes.back(), smoke ? 1000 : 100'000);
   if (cold) monkeytree::bench::print_cold(smoke);
   return good ? 0 : 1;
 }

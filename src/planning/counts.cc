@@ -22,22 +22,15 @@ bool before(const Counts::Entry& entry, RackId rack, ClassId c) {
 
 }  // namespace
 
-Counts::Counts(const Snapshot& snapshot) { rebuild(snapshot); }
-
-void Counts::rebuild(const Snapshot& snapshot) {
-  class_count_ = std::max<size_t>(1, snapshot.classes.size());
-  weights_.clear();
-  racks_.assign(snapshot.racks.size(), {});
-  groups_.assign(snapshot.groups.size(), {});
-  free_.assign(racks_.size() * class_count_, 0);
-  capacity_ = free_;
-  fixed_slots_.assign(snapshot.nodes.size(), 0);
-  sizes_.assign(class_count_, {});
-  unit_.assign(class_count_, 1);
-  over_.clear();
-  for (std::vector<GroupId>& groups : small_) groups.clear();
-  kinds_.clear();
-  excess_ = 0;
+Counts::Counts(const Snapshot& snapshot)
+    : class_count_(std::max<size_t>(1, snapshot.classes.size())),
+      racks_(snapshot.racks.size()),
+      groups_(snapshot.groups.size()),
+      free_(racks_.size() * class_count_, 0),
+      capacity_(free_),
+      fixed_slots_(snapshot.nodes.size(), 0),
+      sizes_(class_count_),
+      unit_(class_count_, 1) {
   for (RackId r : racks_.keys()) {
     racks_[r].bound = snapshot.racks[r].bound();
     racks_[r].island = snapshot.racks[r].island;
@@ -47,33 +40,10 @@ void Counts::rebuild(const Snapshot& snapshot) {
     if (group.workers.empty()) continue;
     ++weights_[group.rings];
     note_slots(snapshot, g, +1);
-    for (size_t i = 0; i < group.workers.size(); ++i) {
-      if (snapshot.immovable(g, static_cast<int>(i))) fixed_slots_[group.workers[i]] += group.slots;
-    }
+    count_group(snapshot, g);
   }
-  for (ClassId c : sizes_.keys()) {
-    unit_[c] = unit_of(c);
-  }
-  for (NodeId n : snapshot.nodes.keys()) {
-    const Node& node = snapshot.nodes[n];
-    const int capacity = node_capacity(snapshot, n);
-    capacity_[slot(node.rack, node.node_class)] += capacity;
-    free_[slot(node.rack, node.node_class)] += capacity;
-  }
-  for (GroupId g : snapshot.groups.keys()) {
-    const Group& group = snapshot.groups[g];
-    GroupCounts& counts = groups_[g];
-    if (group.workers.empty()) continue;
-    counts.weight = group.rings;
-    counts.slots = group.slots;
-    counts.size = static_cast<int>(group.workers.size());
-    counts.job = group.job;
-    counts.state_bytes = snapshot.jobs[group.job].state_bytes;
-    for (int i = 0; i < counts.size; ++i) count_worker(snapshot, g, i, +1);
-    count_degree(g, +1);
-    if (counts.size < kSmall) small_[static_cast<size_t>(counts.size - 1)].push_back(g);
-  }
-  for (RackId r : racks_.keys()) enter_kind(r);
+  for (ClassId c : sizes_.keys()) unit_[c] = unit_of(c);
+  count_room(snapshot);
 }
 
 /// Units that movable workers can use on a node.
@@ -89,19 +59,69 @@ int Counts::unit_of(ClassId c) const {
   return sizes_[c].empty() ? 1 : sizes_[c].size() == 1 ? sizes_[c].begin()->first : 0;
 }
 
-/// Counts the slot sizes of a group's movable workers; true where the unit of a class changes.
-bool Counts::note_slots(const Snapshot& snapshot, GroupId g, int sign) {
+/// Counts the slot sizes of a group's movable workers.
+void Counts::note_slots(const Snapshot& snapshot, GroupId g, int sign) {
   const Group& group = snapshot.groups[g];
-  bool changed = false;
   for (size_t i = 0; i < group.workers.size(); ++i) {
     if (snapshot.immovable(g, static_cast<int>(i))) continue;
     const ClassId c = snapshot.nodes[group.workers[i]].node_class;
     int& count = sizes_[c][group.slots];
     count += sign;
     if (count == 0) sizes_[c].erase(group.slots);
-    changed |= unit_of(c) != unit_[c];
   }
-  return changed;
+}
+
+void Counts::note_weight(int weight, int sign) {
+  const auto at = weights_.try_emplace(weight, 0).first;
+  at->second += sign;
+  if (at->second == 0) weights_.erase(at);
+}
+
+void Counts::count_node(const Snapshot& snapshot, NodeId id, int sign) {
+  const Node& node = snapshot.nodes[id];
+  leave_kind(node.rack);
+  const int capacity = node_capacity(snapshot, id);
+  capacity_[slot(node.rack, node.node_class)] += sign * capacity;
+  free_[slot(node.rack, node.node_class)] += sign * capacity;
+  enter_kind(node.rack);
+}
+
+void Counts::hold(const Snapshot& snapshot, NodeId id, int slots) {
+  const RackId rack = snapshot.nodes[id].rack;
+  leave_kind(rack);
+  fix_slots(snapshot, id, slots);
+  enter_kind(rack);
+}
+
+/// Kinds are the caller's business.
+void Counts::fix_slots(const Snapshot& snapshot, NodeId id, int slots) {
+  const Node& node = snapshot.nodes[id];
+  const int before = node_capacity(snapshot, id);
+  fixed_slots_[id] += slots;
+  const int gain = node_capacity(snapshot, id) - before;
+  capacity_[slot(node.rack, node.node_class)] += gain;
+  free_[slot(node.rack, node.node_class)] += gain;
+}
+
+/// Room and kinds from what is known of workers, as the units stand.
+void Counts::count_room(const Snapshot& snapshot) {
+  std::fill(capacity_.begin(), capacity_.end(), 0);
+  for (NodeId n : snapshot.nodes.keys()) {
+    const Node& node = snapshot.nodes[n];
+    capacity_[slot(node.rack, node.node_class)] += node_capacity(snapshot, n);
+  }
+  free_ = capacity_;
+  for (GroupId g : groups_.keys()) {
+    for (const Entry& entry : groups_[g].entries) {
+      free(entry.rack, entry.node_class) -= entry.up * need(g, entry.node_class);
+    }
+  }
+  sort_into_kinds();
+}
+
+void Counts::sort_into_kinds() {
+  kinds_.clear();
+  for (RackId r : racks_.keys()) enter_kind(r);
 }
 
 /// The entry, made where there was none.
@@ -133,6 +153,7 @@ void Counts::count_worker(const Snapshot& snapshot, GroupId g, int worker, int s
   Entry& entry = entry_of(g, node.rack, node.node_class);
   if (snapshot.immovable(g, worker)) {
     entry.fixed += sign;
+    fix_slots(snapshot, n, sign * snapshot.groups[g].slots);
   } else if (node.state == NodeState::kUp) {
     entry.up += sign;
     free(node.rack, node.node_class) -= sign * need(g, node.node_class);
@@ -197,39 +218,19 @@ void Counts::add_group(const Snapshot& snapshot, GroupId g) {
   const Group& group = snapshot.groups[g];
   if (groups_.size() < snapshot.groups.size()) groups_.resize(snapshot.groups.size());
   if (group.workers.empty()) return;
-  const int heaviest = max_weight();
-  ++weights_[group.rings];
-  bool again = note_slots(snapshot, g, +1) || max_weight() != heaviest;
-  for (int i = 0; i < static_cast<int>(group.workers.size()); ++i) {
-    // An immovable worker takes part of a node away: rare, and what it takes depends on the unit.
-    again |= snapshot.immovable(g, i);
-  }
-  if (again) {
-    rebuild(snapshot);
-    return;
-  }
-  GroupCounts& counts = groups_[g];
-  counts.weight = group.rings;
-  counts.slots = group.slots;
-  counts.size = static_cast<int>(group.workers.size());
-  counts.job = group.job;
-  counts.state_bytes = snapshot.jobs[group.job].state_bytes;
   std::vector<RackId> racks;
   for (NodeId n : group.workers) racks.push_back(snapshot.nodes[n].rack);
   std::sort(racks.begin(), racks.end());
   racks.erase(std::unique(racks.begin(), racks.end()), racks.end());
   for (RackId r : racks) leave_kind(r);
-  for (int i = 0; i < counts.size; ++i) count_worker(snapshot, g, i, +1);
-  count_degree(g, +1);
-  if (counts.size < kSmall) insert_sorted(small_[static_cast<size_t>(counts.size - 1)], g);
+  count_group(snapshot, g);
   for (RackId r : racks) enter_kind(r);
+  note(snapshot, g, +1);
 }
 
 void Counts::remove_group(const Snapshot& snapshot, GroupId g) {
   GroupCounts& counts = groups_[g];
   if (counts.size == 0) return;
-  bool immovable = false;
-  for (int i = 0; i < counts.size; ++i) immovable |= snapshot.immovable(g, i);
   std::vector<RackId> racks;
   for (const Entry& entry : counts.entries) {
     if (racks.empty() || racks.back() != entry.rack) racks.push_back(entry.rack);
@@ -240,15 +241,38 @@ void Counts::remove_group(const Snapshot& snapshot, GroupId g) {
   if (counts.size < kSmall) erase_sorted(small_[static_cast<size_t>(counts.size - 1)], g);
   counts = {};
   for (RackId r : racks) enter_kind(r);
+  note(snapshot, g, -1);
+}
+
+/// Enters a group's workers, all but the kinds of their racks.
+void Counts::count_group(const Snapshot& snapshot, GroupId g) {
+  const Group& group = snapshot.groups[g];
+  GroupCounts& counts = groups_[g];
+  counts.weight = group.rings;
+  counts.slots = group.slots;
+  counts.size = static_cast<int>(group.workers.size());
+  counts.job = group.job;
+  counts.state_bytes = snapshot.jobs[group.job].state_bytes;
+  for (int i = 0; i < counts.size; ++i) count_worker(snapshot, g, i, +1);
+  count_degree(g, +1);
+  if (counts.size < kSmall) insert_sorted(small_[static_cast<size_t>(counts.size - 1)], g);
+}
+
+/// What all groups together decide: the units of the classes and the greatest weight.
+void Counts::note(const Snapshot& snapshot, GroupId g, int sign) {
   const int heaviest = max_weight();
-  const auto weight = weights_.find(snapshot.groups[g].rings);
-  if (--weight->second == 0) weights_.erase(weight);
-  const bool again = note_slots(snapshot, g, -1) || immovable || max_weight() != heaviest;
-  if (again) {
-    Snapshot without = snapshot;
-    without.groups[g].workers.clear();
-    without.groups[g].pinned.clear();
-    rebuild(without);
+  note_weight(snapshot.groups[g].rings, sign);
+  note_slots(snapshot, g, sign);
+  bool same = true;
+  for (ClassId c : unit_.keys()) {
+    const int unit = unit_of(c);
+    same = same && unit == unit_[c];
+    unit_[c] = unit;
+  }
+  if (!same) {
+    count_room(snapshot);
+  } else if (max_weight() != heaviest) {
+    sort_into_kinds();
   }
 }
 

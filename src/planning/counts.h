@@ -18,7 +18,8 @@ namespace monkeytree {
 /// groups of a class take equal slots and in slots otherwise.
 ///
 /// Kept up to date by O(workers) per added or removed group and O(1) per node, so that a live
-/// controller pays for the change and not for the cluster.
+/// controller pays for the change and not for the cluster. Only where the unit of a class or the
+/// greatest weight changes is room counted anew, O(nodes + groups).
 class Counts {
  public:
   /// Workers of one group on nodes of one class in one rack.
@@ -67,10 +68,16 @@ class Counts {
 
   explicit Counts(const Snapshot& snapshot);
 
-  // -- Changes. The snapshot passed is the one the counts describe: after an addition, before a
-  // -- removal. Node states: set the state in between remove_node and add_node.
+  // -- Changes. A group is added as the snapshot shows it and must still look so when it is
+  // removed;
+  // -- what changes about it (places, whether it may move) changes in between. A node changes its
+  // -- state between remove_node() and add_node(), while no group is counted on it.
   void add_group(const Snapshot& snapshot, GroupId group);
   void remove_group(const Snapshot& snapshot, GroupId group);
+  void add_node(const Snapshot& snapshot, NodeId node) { count_node(snapshot, node, +1); }
+  void remove_node(const Snapshot& snapshot, NodeId node) { count_node(snapshot, node, -1); }
+  /// Takes slots of a node away from all workers, or gives them back (negative). O(1).
+  void hold(const Snapshot& snapshot, NodeId node, int slots);
   void set_bound(RackId rack, int bound);
   /// What a change did to an entry.
   struct Shift {
@@ -127,7 +134,11 @@ class Counts {
     return static_cast<size_t>(rack.value) * class_count_ + static_cast<size_t>(c.value);
   }
   int node_capacity(const Snapshot& snapshot, NodeId node) const;
-  void rebuild(const Snapshot& snapshot);
+  void count_node(const Snapshot& snapshot, NodeId node, int sign);
+  void fix_slots(const Snapshot& snapshot, NodeId node, int slots);
+  void count_room(const Snapshot& snapshot);
+  void sort_into_kinds();
+  void count_group(const Snapshot& snapshot, GroupId group);
   void count_worker(const Snapshot& snapshot, GroupId group, int worker, int sign);
   void count_degree(GroupId group, int sign);
   Entry& entry_of(GroupId group, RackId rack, ClassId c);
@@ -135,7 +146,9 @@ class Counts {
   void add_shifts(std::span<const Shift> shifts, int sign);
   int max_weight() const { return weights_.empty() ? 1 : weights_.rbegin()->first; }
   int unit_of(ClassId c) const;
-  bool note_slots(const Snapshot& snapshot, GroupId group, int sign);
+  void note(const Snapshot& snapshot, GroupId group, int sign);
+  void note_slots(const Snapshot& snapshot, GroupId group, int sign);
+  void note_weight(int weight, int sign);
   Kind kind_of(RackId rack) const;
   void leave_kind(RackId rack);
   void enter_kind(RackId rack);
@@ -145,7 +158,7 @@ class Counts {
   IdVector<RackId, RackCounts> racks_;
   IdVector<GroupId, GroupCounts> groups_;
   std::vector<int> free_, capacity_;                // by rack and class
-  IdVector<NodeId, int> fixed_slots_;               // held by immovable workers
+  IdVector<NodeId, int> fixed_slots_;               // held by immovable workers or hold()
   IdVector<ClassId, std::map<int, int>> sizes_;     // slots of movable workers → how many
   IdVector<ClassId, int> unit_;                     // slots of a worker; 0 where they differ
   std::array<std::vector<GroupId>, kSmall> small_;  // by size − 1; the last is empty

@@ -23,7 +23,7 @@ class Occupancy {
   /// O(nodes + workers).
   explicit Occupancy(const Snapshot& snapshot);
 
-  /// Slots of the node that no worker holds.
+  /// Slots of the node that nobody holds.
   int free_slots(NodeId node) const { return free_[node]; }
 
   /// Calls `visit(Seat)` for each worker on the node, in no particular order.
@@ -45,6 +45,8 @@ class Occupancy {
     remove(from, seat, slots);
     add(to, seat, slots);
   }
+  /// Takes slots of a node away from all workers, or gives them back (negative). O(1).
+  void hold(NodeId node, int slots) { free_[node] -= slots; }
   /// A node joins the cluster, empty; ids are given in order.
   NodeId add_node(int slots);
 

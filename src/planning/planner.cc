@@ -1,8 +1,10 @@
 #include "planning/planner.h"
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -41,6 +43,12 @@ void update_degrees(const Counts& counts, std::span<const CountChange> changes,
   }
 }
 
+template <class Key>
+void sort_out(std::vector<Key>& keys) {
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+}
+
 /// What a placement of the same workers changes.
 std::vector<CountChange> difference(const Snapshot& before, const Snapshot& after) {
   std::map<std::tuple<GroupId, ClassId, RackId>, int> delta;
@@ -75,6 +83,21 @@ std::vector<CountChange> fill_changes(const Snapshot& snapshot,
 Planner::Planner(Snapshot snapshot)
     : snapshot_(std::move(snapshot)), counts_(snapshot_), occupancy_(snapshot_) {}
 
+std::vector<GroupId> Planner::groups_of(JobId id) const {
+  const Job& job = snapshot_.jobs[id];
+  std::vector<GroupId> groups;
+  for (int k = 0; k < job.group_count; ++k) groups.emplace_back(job.first_group.value + k);
+  return groups;
+}
+
+/// Changes the snapshot in what concerns these groups.
+template <class Change>
+void Planner::recount(std::span<const GroupId> groups, Change change) {
+  for (GroupId g : groups) counts_.remove_group(snapshot_, g);
+  change();
+  for (GroupId g : groups) counts_.add_group(snapshot_, g);
+}
+
 JobId Planner::add_job(Job job, std::vector<Group> groups) {
   const JobId id(snapshot_.jobs.size());
   job.first_group = GroupId(snapshot_.groups.size());
@@ -88,22 +111,45 @@ JobId Planner::add_job(Job job, std::vector<Group> groups) {
       occupancy_.add(added.workers[static_cast<size_t>(i)], {g, i}, added.slots);
     }
     counts_.add_group(snapshot_, g);
+    for (NodeId node : added.workers) refresh_hold(node);
   }
   return id;
 }
 
 void Planner::remove_job(JobId id) {
-  const Job& job = snapshot_.jobs[id];
-  for (int k = 0; k < job.group_count; ++k) {
-    const GroupId g(job.first_group.value + k);
+  for (GroupId g : groups_of(id)) {
     counts_.remove_group(snapshot_, g);
     Group& group = snapshot_.groups[g];
-    for (int i = 0; i < static_cast<int>(group.workers.size()); ++i) {
-      occupancy_.remove(group.workers[static_cast<size_t>(i)], {g, i}, group.slots);
+    const std::vector<NodeId> workers = std::exchange(group.workers, {});
+    group.pinned = {};
+    for (int i = 0; i < static_cast<int>(workers.size()); ++i) {
+      occupancy_.remove(workers[static_cast<size_t>(i)], {g, i}, group.slots);
     }
-    group.workers.clear();
-    group.pinned.clear();
+    for (NodeId node : workers) refresh_hold(node);
+    for (auto at = under_way_.lower_bound({g, 0}); at != under_way_.end() && at->first.first == g;
+         at = under_way_.erase(at)) {
+      leave(at->second, -group.slots);
+    }
   }
+  Job& job = snapshot_.jobs[id];
+  if (const auto frozen = frozen_.extract(id)) job.movable = frozen.mapped().movable;
+  // Simulations remove jobs by the hundred thousand.
+  for (std::string* text : {&job.name, &job.user, &job.partition, &job.comment}) *text = {};
+}
+
+void Planner::set_movable(JobId id, bool movable) {
+  if (const auto frozen = frozen_.find(id); frozen != frozen_.end()) {
+    frozen->second.movable = movable;
+  } else if (Job& job = snapshot_.jobs[id]; job.movable != movable) {
+    recount(groups_of(id), [&] { job.movable = movable; });
+  }
+}
+
+void Planner::place(GroupId g, int worker, NodeId node) {
+  Group& group = snapshot_.groups[g];
+  NodeId& at = group.workers[static_cast<size_t>(worker)];
+  occupancy_.move(at, node, {g, worker}, group.slots);
+  at = node;
 }
 
 void Planner::apply(std::span<const Round> rounds) {
@@ -111,33 +157,154 @@ void Planner::apply(std::span<const Round> rounds) {
   for (const Round& round : rounds) {
     for (const Move& move : round) groups.push_back(move.group);
   }
-  std::sort(groups.begin(), groups.end());
-  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
-  IdVector<GroupId, Group>& now = snapshot_.groups;
-  std::vector<std::vector<NodeId>> after;
-  for (GroupId g : groups) after.push_back(now[g].workers);
+  sort_out(groups);
+  recount(groups, [&] {
+    for (const Round& round : rounds) {
+      for (const Move& move : round) {
+        if (move.to != kStaging) place(move.group, move.worker, move.to);
+      }
+    }
+  });
   for (const Round& round : rounds) {
     for (const Move& move : round) {
-      if (move.to == kStaging) continue;
-      const size_t at = static_cast<size_t>(
-          std::lower_bound(groups.begin(), groups.end(), move.group) - groups.begin());
-      NodeId& node = after[at][static_cast<size_t>(move.worker)];
-      occupancy_.move(node, move.to, {move.group, move.worker}, now[move.group].slots);
-      node = move.to;
+      for (NodeId node : {move.from, move.to}) refresh_hold(node);
     }
-  }
-  // One group after the other: the counts may look at all of the snapshot, which must be theirs.
-  for (size_t i = 0; i < groups.size(); ++i) {
-    counts_.remove_group(snapshot_, groups[i]);
-    now[groups[i]].workers = std::move(after[i]);
-    counts_.add_group(snapshot_, groups[i]);
   }
 }
 
-void Planner::set_node_state(NodeId node, NodeState state) {
-  if (snapshot_.nodes[node].state == state) return;
-  snapshot_.nodes[node].state = state;
-  counts_ = Counts(snapshot_);
+void Planner::begin(std::span<const Round> rounds) {
+  std::vector<JobId> jobs;
+  std::vector<GroupId> groups;
+  for (const Round& round : rounds) {
+    for (const Move& move : round) {
+      if (move.to != kStaging) jobs.push_back(snapshot_.groups[move.group].job);
+    }
+  }
+  sort_out(jobs);
+  for (JobId job : jobs) {
+    for (GroupId g : groups_of(job)) groups.push_back(g);
+  }
+  std::vector<std::pair<NodeId, int>> left;
+  recount(groups, [&] {
+    for (JobId job : jobs) {
+      frozen_.try_emplace(job, Frozen{0, snapshot_.jobs[job].movable});
+      snapshot_.jobs[job].movable = false;
+    }
+    for (const Round& round : rounds) {
+      for (const Move& move : round) {
+        if (move.to == kStaging) continue;
+        const Group& group = snapshot_.groups[move.group];
+        const NodeId from = group.workers[static_cast<size_t>(move.worker)];
+        assert(!under_way_.contains({move.group, move.worker}));
+        under_way_[{move.group, move.worker}] = from;
+        ++frozen_[group.job].moves;
+        left.emplace_back(from, group.slots);
+        place(move.group, move.worker, move.to);
+      }
+    }
+  });
+  for (const auto& [node, slots] : left) leave(node, slots);
+  for (const Round& round : rounds) {
+    for (const Move& move : round) refresh_hold(move.to);
+  }
+}
+
+void Planner::finish(std::span<const Move> moves) { end_moves(moves, true); }
+void Planner::cancel(std::span<const Move> moves) { end_moves(moves, false); }
+
+void Planner::end_moves(std::span<const Move> moves, bool carried_out) {
+  struct Ended {
+    GroupId group;
+    int worker;
+    NodeId from, to;
+  };
+  std::vector<Ended> ended;
+  std::vector<GroupId> groups;
+  std::vector<JobId> thawed;
+  for (const Move& move : moves) {
+    if (carried_out && move.to == kStaging) continue;
+    const auto at = under_way_.find({move.group, move.worker});
+    if (at == under_way_.end()) continue;
+    const Group& group = snapshot_.groups[move.group];
+    ended.push_back(
+        {move.group, move.worker, at->second, group.workers[static_cast<size_t>(move.worker)]});
+    under_way_.erase(at);
+    if (!carried_out) groups.push_back(move.group);
+    if (--frozen_[group.job].moves > 0) continue;
+    thawed.push_back(group.job);
+    for (GroupId g : groups_of(group.job)) groups.push_back(g);
+  }
+  sort_out(groups);
+  recount(groups, [&] {
+    for (const Ended& move : ended) {
+      if (!carried_out) place(move.group, move.worker, move.from);
+    }
+    for (JobId job : thawed) {
+      snapshot_.jobs[job].movable = frozen_[job].movable;
+      frozen_.erase(job);
+    }
+  });
+  for (const Ended& move : ended) {
+    leave(move.from, -snapshot_.groups[move.group].slots);
+    refresh_hold(move.to);
+  }
+}
+
+/// Workers with so many slots more (or fewer, negative) are about to leave the node.
+void Planner::leave(NodeId node, int slots) {
+  sources_[node].leaving += slots;
+  refresh_hold(node);
+}
+
+/// Holds what departing workers will give back, but not what an arriving one holds already: as
+/// reserve() does.
+void Planner::refresh_hold(NodeId node) {
+  const auto at = sources_.find(node);
+  if (at == sources_.end()) return;
+  Source& source = at->second;
+  const int unused = occupancy_.free_slots(node) + source.held;
+  const bool up = snapshot_.nodes[node].state == NodeState::kUp;
+  const int held = up ? std::max(0, std::min(source.leaving, unused)) : 0;
+  if (held != source.held) {
+    counts_.hold(snapshot_, node, held - source.held);
+    occupancy_.hold(node, held - source.held);
+    source.held = held;
+  }
+  if (source.leaving == 0) sources_.erase(at);
+}
+
+/// The snapshot with an immovable worker on every slot that is held.
+Snapshot Planner::with_holds() const {
+  Snapshot out = snapshot_;
+  const JobId job(out.jobs.size());
+  for (const auto& [node, source] : sources_) {
+    if (source.held == 0) continue;
+    Group group;
+    group.job = job;
+    group.slots = source.held;
+    group.workers = {node};
+    out.groups.push_back(std::move(group));
+  }
+  Job hold;
+  hold.movable = false;
+  hold.first_group = GroupId(snapshot_.groups.size());
+  hold.group_count = static_cast<int>(out.groups.size() - snapshot_.groups.size());
+  out.jobs.push_back(std::move(hold));
+  return out;
+}
+
+void Planner::set_node_state(NodeId id, NodeState state) {
+  Node& node = snapshot_.nodes[id];
+  if (node.state == state) return;
+  std::vector<GroupId> groups;
+  occupancy_.for_each(id, [&](Occupancy::Seat seat) { groups.push_back(seat.group); });
+  sort_out(groups);
+  recount(groups, [&] {
+    counts_.remove_node(snapshot_, id);
+    node.state = state;
+    counts_.add_node(snapshot_, id);
+  });
+  refresh_hold(id);
 }
 
 void Planner::set_spines(RackId rack, std::vector<int> spines) {
@@ -148,6 +315,8 @@ void Planner::set_spines(RackId rack, std::vector<int> spines) {
 Plan Planner::plan(const PlanOptions& options) {
   Plan plan;
   plan.excess_before = counts_.excess();
+  plan.bounds.reserve(counts_.rack_count());
+  plan.before.reserve(counts_.rack_count());
   for (RackId r : snapshot_.racks.keys()) {
     plan.bounds.push_back(counts_.rack(r).bound);
     plan.before.push_back(counts_.rack(r).degree);
@@ -166,7 +335,8 @@ Plan Planner::plan(const PlanOptions& options) {
   };
   Solution solution = solve(counts_, options, accept);
   if (solution.status == PlanStatus::kUnknown) {
-    std::vector<CountChange> changes = fill_changes(snapshot_, plan.bounds);
+    std::vector<CountChange> changes = sources_.empty() ? fill_changes(snapshot_, plan.bounds)
+                                                        : fill_changes(with_holds(), plan.bounds);
     if (!changes.empty() && accept(changes)) {
       solution.changes = std::move(changes);
       const bool least = solution.moves() <= solution.lower_bound;

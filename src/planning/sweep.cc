@@ -9,6 +9,21 @@ namespace {
 
 constexpr int kAnyMoves = 1 << 28;
 
+bool immovable(const Counts::GroupCounts& group) {
+  return std::all_of(group.entries.begin(), group.entries.end(),
+                     [](const Counts::Entry& entry) { return entry.movable() == 0; });
+}
+
+int racks_of(const Counts::GroupCounts& group) {
+  int racks = 0;
+  RackId last;
+  for (const Counts::Entry& entry : group.entries) {
+    racks += entry.rack != last;
+    last = entry.rack;
+  }
+  return racks;
+}
+
 }  // namespace
 
 Sweep::Sweep(const Counts& counts) : counts_(counts) {
@@ -39,6 +54,10 @@ int Sweep::forced_degree(RackId rack) const {
 /// Racks that a group which fits whole in no rack must span at least; 0 for any other group.
 int Sweep::fewest_racks(GroupId g) const {
   const Counts::GroupCounts& group = counts_.group(g);
+  if (immovable(group)) {
+    const int racks = racks_of(group);
+    return racks > 1 ? racks : 0;
+  }
   std::vector<int> places;  // workers each rack could hold at most
   for (RackId rack : order_) {
     int most = 0;
@@ -145,6 +164,7 @@ void Sweep::prepare() {
   for (size_t i = 0; i < counts_.group_count(); ++i) {
     const GroupId g(i);
     const Counts::GroupCounts& group = counts_.group(g);
+    if (group.size == 0 || (immovable(group) && racks_of(group) == 1)) continue;  // nothing to say
     const size_t first = parts_.size();
     bool plain = true;
     for (const Counts::Entry& entry : group.entries) {
