@@ -97,7 +97,8 @@ std::vector<NodeId> FreeNodes::best_fit(int wanted, FillRule fill) const {
   // `level` is the most free nodes that a rack not used yet has, `next` the first such rack.
   size_t level = racks_with_.size() - 1;
   auto next = racks_with_[level].begin();
-  for (bool whole = true; rest > 0; whole = fill == FillRule::kRemainder) {
+  bool whole = true;
+  while (rest > 0) {
     while (next == racks_with_[level].end()) next = racks_with_[--level].begin();
     if (whole && rest <= level) {
       size_t fit = rest;
@@ -106,6 +107,7 @@ std::vector<NodeId> FreeNodes::best_fit(int wanted, FillRule fill) const {
     } else {
       take_from(*next++);
     }
+    whole = fill == FillRule::kRemainder;
   }
   return chosen;
 }

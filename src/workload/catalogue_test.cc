@@ -161,8 +161,10 @@ TEST(Catalogue, BoundsWhatItWritesOut) {
             "my.yaml:2: m: computes for more than 1000000000000 µs in an iteration\n");
   EXPECT_EQ(phase_faults("      - repeat: 2\n        phases: [{all_reduce: {bytes: 9e14}}]\n"),
             "my.yaml:2: m: sends more than 1000000000000000 bytes in an iteration\n");
-  std::string deep = "{compute: {us: 1}}";
-  for (int i = 0; i < 12; ++i) deep = "{repeat: 1, phases: [" + deep + "]}";
+  std::string deep;
+  for (int i = 0; i < 12; ++i) deep += "{repeat: 1, phases: [";
+  deep += "{compute: {us: 1}}";
+  for (int i = 0; i < 12; ++i) deep += "]}";
   EXPECT_NE(phase_faults("      - " + deep + "\n").find("repeats more than 8 deep"),
             std::string::npos);
 }
