@@ -89,10 +89,11 @@ TEST(CliTest, CompletionKnowsCommandsAndOptions) {
     complete_words monkeytree import sl
     complete_words monkeytree plan s.json --w
     complete_words monkeytree import slurm --topology x --n
+    complete_words monkeytree check s.json p.json --a
   )");
   const std::string out = folder.path() + "/out";
   ASSERT_EQ(std::system(("bash " + script + " > " + out + " 2>&1").c_str()), 0);
-  EXPECT_EQ(folder.read("out"), "plan\nslurm\n--work-limit\n--nodes\n");
+  EXPECT_EQ(folder.read("out"), "plan\nslurm\n--work-limit\n--nodes\n--after\n");
   EXPECT_THAT(run_program({"completion", "zsh"}).out, StartsWith("#compdef monkeytree\n"));
   EXPECT_THAT(run_program({"completion", "fish"}).out,
               HasSubstr("complete -c monkeytree -n '__fish_seen_subcommand_from plan' -l json"));
@@ -103,7 +104,9 @@ TEST(CliTest, ManualPageNamesEveryOption) {
   const std::string page = run_program({"man"}).out;
   EXPECT_THAT(page, StartsWith(".TH MONKEYTREE 1\n"));
   EXPECT_THAT(page, HasSubstr(".SS monkeytree import slurm\n"));
-  EXPECT_THAT(page, HasSubstr("\\-\\-work\\-limit"));
+  for (const char* option : {"work\\-limit", "after FILE", "previous", "topology\\-name"}) {
+    EXPECT_THAT(page, HasSubstr(std::string(".B \\-\\-") + option)) << page;
+  }
 }
 
 TEST(CliTest, Version) {

@@ -89,17 +89,17 @@ int run_check(const CheckArguments& arguments) {
 }  // namespace
 
 void add_check(CLI::App& app, int& exit_code) {
-  CLI::App& command =
-      add_command(app, "check", "re-verifies a plan with code that shares nothing with the planner",
-                  "Examples:\n"
-                  "  monkeytree plan cluster.json --json > plan.json\n"
-                  "  monkeytree check cluster.json plan.json\n"
-                  "  monkeytree check cluster.json plan.json --after later.json\n"
-                  "  monkeytree route later.json         the uplinks after the moves\n"
-                  "\n"
-                  "Prints \"holds\" (exit 0) and what it leaves open, or what is wrong, a\n"
-                  "sentence a line (exit 3). Every move, count, degree and bound is verified;\n"
-                  "not that fewer moves are impossible, or that every plan is.");
+  CLI::App& command = add_command(
+      app, "check", "re-verifies a plan with code that shares nothing with the planner",
+      "Examples:\n"
+      "  monkeytree plan cluster.json --json > plan.json\n"
+      "  monkeytree check cluster.json plan.json\n"
+      "  monkeytree check cluster.json plan.json --after later.json\n"
+      "  monkeytree route later.json         the uplinks after the moves\n"
+      "\n"
+      "Prints \"holds\" (exit 0) and what it leaves open, or what is wrong, a\n"
+      "sentence a line (exit 3). Every move, count, degree and bound is verified; that\n"
+      "fewer moves, or any plan, are impossible is not.");
   const auto arguments = std::make_shared<CheckArguments>();
   add_snapshot_argument(command, arguments->snapshot);
   command.add_option("PLAN", arguments->plan, "what plan --json printed; - is standard input")

@@ -76,7 +76,7 @@ void add_slurm(CLI::App& parent, const std::shared_ptr<ImportOptions>& options, 
   command
       .add_option(
           "--nodes", files.nodes,
-          "what `scontrol show nodes --json`, `sinfo --json` or `scontrol show node` prints")
+          "what `scontrol show nodes --json` prints (or `sinfo --json`, `scontrol show node`)")
       ->type_name("FILE");
   command.add_option("--topology-name", files.topology_name, "which topology of a topology.yaml")
       ->type_name("NAME");
