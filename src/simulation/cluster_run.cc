@@ -88,6 +88,7 @@ SimulationResult ClusterRun::run() {
     now_ = time;
     notices.clear();
     engine_->advance(now_, notices);
+    if (notices.empty() && pauses_.top_time() > now_ && arrival > now_) continue;
     for (const Notice& notice : notices) handle(notice);
     while (pauses_.top_time() <= now_) resume(pauses_.top());
     for (; arrived_ < trace_.size() && trace_[arrived_].submit_us <= now_; ++arrived_) {

@@ -17,7 +17,9 @@ FastEngine::FastEngine(const EngineOptions& options)
       fabric_(options.fabric),
       contention_(fabric_),
       job_of_host_(static_cast<size_t>(options.fabric.gpus), -1),
-      nic_transfers_(2 * static_cast<size_t>(options.fabric.gpus)) {
+      nic_transfers_(2 * static_cast<size_t>(options.fabric.gpus)),
+      alone_(static_cast<size_t>(fabric_.link_count()), -1) {
+  network_.reserve_links(static_cast<size_t>(fabric_.link_count()));
   if (options.sglb) sglb_.emplace(options.fabric.racks(), options.fabric.spines, *options.sglb);
   for (int link = 0; link < fabric_.link_count(); ++link) {
     network_.add_link(fabric_.capacity(LinkId(link)));
@@ -92,13 +94,14 @@ void FastEngine::set_transfer_spine(int number, int spine) {
   const StreamIndex index = transfer_streams_[static_cast<size_t>(number)];
   if (index < 0 || sglb_ || stream(index).spine == spine) return;
   Stream& it = stream(index);
+  withdraw(index);
   for (const int change : {-1, 1}) {
     if (change > 0) it.spine = spine;
     for (const LinkId link : path_of(it).span()) {
       if (link.value >= 2 * options_.fabric.gpus) contention_.add(link, change);
     }
   }
-  reroute(it);
+  reroute(index);
 }
 
 // -- Where a job stands -------------------------------------------------------------------------
@@ -118,6 +121,7 @@ void FastEngine::place(int index, std::span<const int> hosts, PairSpines spines)
   }
   for (const int host : hosts) job_of_host_[static_cast<size_t>(host)] = index;
   it.open.assign(pairs.size(), 0);
+  it.links.assign(pairs.size(), {});
   load_links(index);
   mark_dirty(index);
 }
@@ -186,8 +190,12 @@ bool FastEngine::find_open(Job& it) {
     const LeafSpine::Path path =
         fabric_.path(it.hosts[static_cast<size_t>(pairs[p].from)],
                      it.hosts[static_cast<size_t>(pairs[p].to)], sglb_ ? 0 : it.spines[p]);
-    bool open = false;
-    for (const LinkId link : path.span()) open = open || busy(link);
+    Links& links = it.links[p];
+    links.count = 0;
+    for (const LinkId link : path.span()) {
+      if (busy(link)) links.ids[static_cast<size_t>(links.count++)] = link;
+    }
+    const bool open = links.count > 0;
     it.open[p] = open;
     any = any || open;
   }
@@ -199,6 +207,7 @@ void FastEngine::refresh(int index) {
   it.dirty = false;
   if (it.state != State::kQuiet && it.state != State::kWalking) return;
   it.chosen = false;
+  for (const StreamIndex s : it.streams) withdraw(s);
   const bool any = find_open(it);
   if (it.state == State::kQuiet && !any) return;
   thaw(index);
@@ -234,7 +243,7 @@ void FastEngine::thaw(int index) {
     }
     // A stream stays one to its end, on whatever links are busy now: it alone knows its bytes.
     if (!sglb_) stream(*at).spine = it.spines[static_cast<size_t>(flow.pair)];
-    reroute(stream(*at));
+    reroute(*at);
     return kNever;
   });
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <vector>
@@ -52,8 +53,15 @@ class FastEngine final : public Engine {
     double rate = 0;
     int spine = -1;
     bool slowed = false;
+    bool alone = false;  ///< on links that no other stream uses, and not in the network
   };
   using StreamIndex = int;
+
+  struct Links {
+    std::array<LinkId, 4> ids;
+    int count = 0;
+    std::span<const LinkId> span() const { return {ids.data(), static_cast<size_t>(count)}; }
+  };
 
   struct Job {
     const Program* program = nullptr;
@@ -68,7 +76,8 @@ class FastEngine final : public Engine {
     PairSpines spines;
     std::vector<int> crossing;  ///< pairs between racks
     std::vector<Contention::Load> loads;
-    std::vector<char> open;  ///< by pair
+    std::vector<char> open;       ///< by pair
+    std::vector<Links> links;     ///< by pair: those that may be full
     std::vector<StreamIndex> streams;
     std::unique_ptr<Walk> walk;
   };
@@ -93,7 +102,10 @@ class FastEngine final : public Engine {
   // Streams.
   StreamIndex open_stream(int job, int vertex, int pair, int64_t bytes, Time since);
   void close_stream(StreamIndex index);
-  void reroute(Stream& it);
+  void reroute(StreamIndex index);
+  Links links_of(const Stream& it) const;
+  void begin_stream(StreamIndex index);
+  void withdraw(StreamIndex index);
   void enter_network(StreamIndex index);
   void start_streams();
   void set_rate(Stream& it, double rate);
@@ -127,6 +139,7 @@ class FastEngine final : public Engine {
   std::vector<StreamIndex> spare_streams_;
   std::vector<StreamIndex> starting_;
   std::vector<StreamIndex> by_id_;  ///< by StreamId
+  std::vector<StreamIndex> alone_;  ///< by link: the only stream on it, not in the network; or -1
   std::vector<int> touched_;
   EngineCounters counters_;
 };

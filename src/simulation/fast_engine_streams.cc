@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <tuple>
+#include <utility>
 
 #include "simulation/fast_engine.h"
 #include "simulation/moving.h"
@@ -44,8 +45,9 @@ FastEngine::StreamIndex FastEngine::open_stream(int owner, int vertex, int pair,
 
 void FastEngine::close_stream(StreamIndex index) {
   Stream& it = stream(index);
-  if (it.id.valid()) {
-    network_.remove(it.id);
+  if (it.id.valid() || it.alone) {
+    withdraw(index);
+    if (it.id.valid()) network_.remove(it.id);
     if (it.slowed) ++counters_.contended_flows;
     if (sglb_ && it.spine >= 0) {
       const LeafSpine::Path path = path_of(it);
@@ -63,16 +65,61 @@ void FastEngine::close_stream(StreamIndex index) {
   spare_streams_.push_back(index);
 }
 
-/// Uses only the links that may be full: a NIC of its own is a cap.
+/// Only the links that may be full: a NIC of its own is a cap. Under global load balancing the spine
+/// is the stream's own.
+FastEngine::Links FastEngine::links_of(const Stream& it) const {
+  if (it.job >= 0 && !sglb_) {
+    return jobs_[static_cast<size_t>(it.job)].links[static_cast<size_t>(it.pair)];
+  }
+  Links links;
+  for (const LinkId link : path_of(it).span()) {
+    if (it.job < 0 || busy(link)) links.ids[static_cast<size_t>(links.count++)] = link;
+  }
+  return links;
+}
+
+/// A stream that meets no other runs at full rate without the network; the first that it meets
+/// brings it there.
+void FastEngine::begin_stream(StreamIndex index) {
+  const Links links = links_of(stream(index));
+  bool alone = true;
+  for (const LinkId link : links.span()) {
+    alone = alone && network_.load(link) == 0 && alone_[static_cast<size_t>(link.value)] < 0;
+  }
+  if (!alone) {
+    enter_network(index);
+    return;
+  }
+  Stream& it = stream(index);
+  it.alone = true;
+  for (const LinkId link : links.span()) alone_[static_cast<size_t>(link.value)] = index;
+  if (it.rate == 0) {
+    set_rate(it, options_.fabric.link_bytes_per_us);
+    if (it.job < 0) {
+      transfer_queue_.set(it.vertex, it.end);
+    } else {
+      touched_.push_back(it.job);
+    }
+  }
+}
+
 void FastEngine::enter_network(StreamIndex index) {
   Stream& it = stream(index);
+  const Links links = links_of(it);
   std::array<LinkUse, 4> uses;
-  size_t count = 0;
-  for (const LinkId link : path_of(it).span()) {
-    if (it.job < 0 || busy(link)) uses[count++].link = link;
+  for (int i = 0; i < links.count; ++i) {
+    const LinkId link = links.ids[static_cast<size_t>(i)];
+    uses[static_cast<size_t>(i)].link = link;
+    const StreamIndex other = std::exchange(alone_[static_cast<size_t>(link.value)], -1);
+    if (other < 0 || other == index) continue;
+    for (const LinkId its : links_of(stream(other)).span()) {
+      alone_[static_cast<size_t>(its.value)] = -1;
+    }
+    stream(other).alone = false;
+    enter_network(other);
   }
   const double full = options_.fabric.link_bytes_per_us;
-  const std::span<const LinkUse> used(uses.data(), count);
+  const std::span<const LinkUse> used(uses.data(), static_cast<size_t>(links.count));
   if (it.id.valid()) {
     network_.reroute(it.id, used, full);
     return;
@@ -83,8 +130,20 @@ void FastEngine::enter_network(StreamIndex index) {
   by_id_[number] = index;
 }
 
-void FastEngine::reroute(Stream& it) {
-  if (it.id.valid()) enter_network(static_cast<StreamIndex>(&it - streams_.data()));
+/// Before the links of a stream change; reroute() puts it back.
+void FastEngine::withdraw(StreamIndex index) {
+  Stream& it = stream(index);
+  if (!it.alone) return;
+  for (const LinkId link : links_of(it).span()) alone_[static_cast<size_t>(link.value)] = -1;
+  it.alone = false;
+}
+
+void FastEngine::reroute(StreamIndex index) {
+  if (stream(index).id.valid()) {
+    enter_network(index);
+  } else if (stream(index).rate > 0) {  // else it starts at this time and will find its links
+    begin_stream(index);
+  }
 }
 
 void FastEngine::start_streams() {
@@ -99,7 +158,7 @@ void FastEngine::start_streams() {
   }
   for (const StreamIndex index : starting_) {
     if (sglb_) pick(index);
-    enter_network(index);
+    begin_stream(index);
     ++counters_.flows;
   }
   starting_.clear();
@@ -116,7 +175,6 @@ void FastEngine::set_rate(Stream& it, double rate) {
 }
 
 void FastEngine::settle() {
-  touched_.clear();
   for (const StreamId id : network_.settle()) {
     Stream& it = stream(by_id_[static_cast<size_t>(id.value)]);
     set_rate(it, network_.rate(id));
@@ -129,6 +187,7 @@ void FastEngine::settle() {
   std::sort(touched_.begin(), touched_.end());
   touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());
   for (const int index : touched_) requeue(index);
+  touched_.clear();
 }
 
 // -- Global load balancing ----------------------------------------------------------------------
@@ -156,7 +215,7 @@ void FastEngine::tick() {
   for (const Job& it : jobs_) {
     const auto first = static_cast<std::ptrdiff_t>(active.size());
     for (const StreamIndex s : it.streams) {
-      if (stream(s).spine >= 0 && stream(s).id.valid()) active.push_back(s);
+      if (stream(s).spine >= 0 && (stream(s).id.valid() || stream(s).alone)) active.push_back(s);
     }
     std::sort(active.begin() + first, active.end(),
               [&](StreamIndex a, StreamIndex b) { return stream(a).pair < stream(b).pair; });
@@ -174,8 +233,9 @@ void FastEngine::tick() {
                                   flow_hash(static_cast<uint64_t>(from), static_cast<uint64_t>(to),
                                             static_cast<uint64_t>(owner)));
     if (spine == it.spine) continue;
+    withdraw(s);
     it.spine = spine;
-    reroute(it);
+    reroute(s);
     tick_ = now_ / sglb_->rule().tick_us * sglb_->rule().tick_us + sglb_->rule().tick_us;
   }
 }
