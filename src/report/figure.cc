@@ -26,15 +26,13 @@ svg.chart .tick,svg.chart .axis{fill:var(--soft)}
 svg.chart .axis{font-weight:600}
 svg.chart .head{font-size:16px;font-weight:600}
 svg.chart .value{font-size:11px}
-svg.chart .small{font-size:10px}
-svg.chart .tiny{font-size:8.5px}
 svg.chart .grid{stroke:var(--line);stroke-width:1}
 svg.chart .base{stroke:var(--soft);stroke-width:1}
 svg.chart .l{fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round}
 svg.chart .strong{stroke-width:3.4}
 svg.chart .m{fill:currentColor;stroke:var(--page);stroke-width:1}
 svg.chart .ring{fill:var(--page);stroke:currentColor;stroke-width:2}
-svg.chart .band{fill:currentColor;fill-opacity:.15;stroke:none}
+svg.chart .band{fill:currentColor;fill-opacity:.18;stroke:none}
 svg.chart .plainband{color:var(--soft);fill-opacity:.25}
 svg.chart .bar{stroke:currentColor;stroke-width:1}
 svg.chart .f0{fill:currentColor}
@@ -52,6 +50,8 @@ svg.chart .none{fill:var(--card)}
 svg.chart .slot{fill:currentColor}
 svg.chart .calm{color:var(--line)}
 svg.chart .letter{font-size:11px;font-weight:700;fill:var(--page)}
+svg.chart .small{font-size:10px}
+svg.chart .tiny{font-size:8.5px}
 svg.chart .calmletter{font-weight:400;fill:var(--soft)}
 svg.chart .free{fill:none;stroke:var(--line);stroke-width:1}
 svg.chart .cross{fill:none;stroke:var(--soft);stroke-width:1.2}

@@ -16,6 +16,9 @@ constexpr double kSwatch = 30;
 constexpr double kRow = 20;
 constexpr double kLineHeight = 15;
 
+/// Where the colours come round again, the fills are others.
+int fill_number(int style) { return (style + style / 8) % 4; }
+
 void draw_swatch(Canvas& canvas, const LegendEntry& entry, double x, double y) {
   const std::string color = color_of(entry.style);
   const std::string line = line_look(entry.style, entry.strong);
@@ -72,7 +75,7 @@ std::string line_look(int style, bool strong) {
   return style % 5 == 0 ? fmt::format("l {}", color_of(style))
                         : fmt::format("l {} d{}", color_of(style), style % 5);
 }
-std::string fill_of(int style) { return fmt::format("f{}", style % 4); }
+std::string fill_of(int style) { return fmt::format("f{}", fill_number(style)); }
 
 double draw_legend(Canvas& canvas, const std::vector<LegendEntry>& entries) {
   double x = 0;
@@ -193,11 +196,11 @@ void draw_bar(Canvas& canvas, double x, double y, double width, double height, i
   const std::string color = color_of(style);
   canvas.rect(x, y, width, height, fmt::format("bar {} {}", fill_of(style), color), tip);
   const std::string stripe = fmt::format("stripe {}", color);
-  if (style % 4 == 1) {
+  if (fill_number(style) == 1) {
     for (double at = y + height - 4; at > y + 1; at -= 4) {
       canvas.line(x, at, x + width, at, stripe);
     }
-  } else if (style % 4 == 3) {
+  } else if (fill_number(style) == 3) {
     for (double at = x + 4; at < x + width - 1; at += 4) {
       canvas.line(at, y, at, y + height, stripe);
     }

@@ -66,7 +66,7 @@ class RackDrawing {
 
  private:
   static constexpr double kWidestName = 120;
-  static constexpr double kBetween = 40;  ///< columns of racks
+  static constexpr double kBetween = 36;  ///< columns of racks
 
   static bool over(const PictureRack& rack) { return rack.degree > rack.bound; }
 
@@ -74,16 +74,25 @@ class RackDrawing {
     return fmt::format("{}{} / {}", over(rack) ? "▲ " : "", rack.degree, rack.bound);
   }
 
+  /// Lines for the slots of the widest rack, then the largest cells with which the racks stand in
+  /// columns of at most kTallest.
   void lay_out() {
+    constexpr size_t kTallest = 24;
+    constexpr double kLeast = 9;
     const double room = kChartWidth - name_width_ - degree_width_ - 10;
-    const double slots = static_cast<double>(std::max<size_t>(1, most_slots_));
-    cell_ = std::clamp(std::floor(room / slots), 9.0, 22.0);
-    per_line_ =
-        std::clamp<size_t>(static_cast<size_t>(room / cell_), 1, std::max<size_t>(1, most_slots_));
-    block_ = name_width_ + static_cast<double>(per_line_) * cell_ + 8 + degree_width_;
-    const auto fit = static_cast<size_t>((kChartWidth + kBetween) / (block_ + kBetween));
-    const size_t useful = (picture_.racks.size() + 7) / 8;
-    columns_ = std::clamp<size_t>(std::min(fit, useful), 1, 4);
+    const size_t slots = std::max<size_t>(1, most_slots_);
+    const auto most_in_line = static_cast<size_t>(room / kLeast);
+    const size_t lines = (slots + most_in_line - 1) / most_in_line;
+    per_line_ = (slots + lines - 1) / lines;
+    const double widest = std::floor(room / static_cast<double>(per_line_));
+    for (const double cell : {22.0, 18.0, 15.0, 12.0}) {
+      cell_ = std::min(cell, widest);
+      block_ = name_width_ + static_cast<double>(per_line_) * cell_ + 8 + degree_width_;
+      const auto fit = static_cast<size_t>((kChartWidth + kBetween) / (block_ + kBetween));
+      const size_t useful = (picture_.racks.size() + 7) / 8;
+      columns_ = std::clamp<size_t>(std::min(fit, useful), 1, 4);
+      if (picture_.racks.size() <= columns_ * kTallest) return;
+    }
   }
 
   std::string summary() const {
@@ -128,8 +137,10 @@ class RackDrawing {
             slot.crosses ? fmt::format("slot {}", color_of(color)) : "slot calm";
         canvas_.rect(x + 1, y + 1, inner, inner, look, tip);
         if (roomy) {
-          canvas_.text(x + size / 2, y + size / 2 + 4, letter_of(slot),
-                       slot.crosses ? "letter" : "letter calmletter", Anchor::kMiddle);
+          canvas_.text(x + size / 2, y + size / 2 + (size < 15 ? 3 : 4), letter_of(slot),
+                       fmt::format("letter{}{}", slot.crosses ? "" : " calmletter",
+                                   size < 15 ? " tiny" : ""),
+                       Anchor::kMiddle);
         }
         return;
       }

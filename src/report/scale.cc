@@ -147,6 +147,7 @@ void Scale::log_ticks(int wanted, Ends ends) {
   const int first = static_cast<int>(std::floor(std::log10(low_) + kRelative));
   const int last = static_cast<int>(std::ceil(std::log10(high_) - kRelative));
   const bool fine = decades < 2.5;
+  const bool plain = first >= -3 && last <= 5;
   std::vector<double> digits = {1};
   if (fine) digits = {1, 2, 5};
   if (decades < 1.3 && wanted > 5) digits = {1, 1.5, 2, 3, 4, 5, 7};
@@ -155,7 +156,6 @@ void Scale::log_ticks(int wanted, Ends ends) {
   for (int e = first; e <= last + every - 1; e += every) {
     for (const double digit : digits) {
       const double value = digit * std::pow(10.0, std::min(e, 300));
-      const bool plain = e >= -3 && e <= 5;
       const std::string label = plain ? grouped_text(value, std::max(0, (digit == 1.5 ? 1 : 0) - e))
                                 : digit == 1 ? power_of_ten(e)
                                              : fmt::format("{}×{}", digit, power_of_ten(e));

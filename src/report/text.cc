@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "base/json_syntax.h"
 
@@ -190,15 +192,29 @@ double text_width(std::string_view text, double size) {
 
 std::string shorten(std::string_view text, double width, double size) {
   if (text_width(text, size) <= width) return std::string(text);
-  double used = relative_width(U'…') * size;
-  std::string begun;
-  bool full = false;
+  std::vector<std::pair<std::string, double>> characters;
   for_each_character(text, [&](char32_t c, std::string_view bytes) {
-    used += relative_width(c) * size;
-    full = full || used > width;
-    if (!full) begun += bytes;
+    characters.emplace_back(bytes, relative_width(c) * size);
   });
-  return begun + "…";
+  double room = width - relative_width(U'…') * size;
+  std::string begin;
+  std::string end;
+  size_t first = 0;
+  size_t last = characters.size();
+  // Two characters of the beginning for each of the end.
+  for (size_t turn = 0; first < last; ++turn) {
+    const auto& [bytes, taken] = characters[turn % 3 < 2 ? first : last - 1];
+    room -= taken;
+    if (room < 0) break;
+    if (turn % 3 < 2) {
+      begin += bytes;
+      ++first;
+    } else {
+      end.insert(0, bytes);
+      --last;
+    }
+  }
+  return begin + "…" + end;
 }
 
 std::string count_text(size_t count, std::string_view noun) {

@@ -37,7 +37,8 @@ size_t columns_of(std::string_view text);
 /// About the width in pixels at a font size, rather too wide than too narrow.
 double text_width(std::string_view text, double size);
 
-/// The text, or its beginning with "…" where it is wider than `width` pixels.
+/// The text; where it is wider than `width` pixels, its beginning and its end with "…" between, as
+/// it is the end that tells "rack-17" from "rack-18".
 std::string shorten(std::string_view text, double width, double size);
 
 /// Counts with their noun: "1 move", "3 moves".
