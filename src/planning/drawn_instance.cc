@@ -179,4 +179,15 @@ Snapshot with_merged_jobs(Snapshot snapshot, uint64_t seed) {
   return snapshot;
 }
 
+Snapshot with_raised_bounds(Snapshot snapshot, uint64_t seed) {
+  Random random(seed);
+  const double share = random.chance(0.5) ? 0.5 : 0.8;
+  const IdVector<RackId, int> degrees = fragmentation(snapshot);
+  for (RackId rack : degrees.keys()) {
+    const bool over = degrees[rack] > snapshot.racks[rack].bound();
+    if (over && random.chance(share)) set_bound(snapshot.racks[rack], degrees[rack]);
+  }
+  return snapshot;
+}
+
 }  // namespace monkeytree

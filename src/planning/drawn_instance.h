@@ -39,4 +39,7 @@ DrawnInstance draw_instance(uint64_t seed, DrawnSize size);
 /// ids.
 Snapshot with_merged_jobs(Snapshot snapshot, uint64_t seed);
 
+/// Lets some racks stay above their bound, as PlanOptions::mend does: the bound becomes the degree.
+Snapshot with_raised_bounds(Snapshot snapshot, uint64_t seed);
+
 }  // namespace monkeytree

@@ -293,18 +293,20 @@ bool Search::land_rest(size_t index, int count, size_t next, int at_most) {
   const GroupId g = parts_[index].pending.group;
   const ClassId c = parts_[index].pending.node_class;
   const int most = std::min(count, counts_.free(rack, c) / counts_.need(g, c));
-  if (most > 0 && land_here(index, count, rack, next + 1, most)) return true;
+  if (most > 0 && land_here(index, count, rack, next + 1, most, false)) return true;
   return land_rest(index, count, next + 1, INT32_MAX);
 }
 
-bool Search::land_here(size_t index, int count, RackId rack, size_t next, int most) {
+/// `of_kind`: the rack stands for the `next`th kind, whose other racks receive no more than it
+/// does.
+bool Search::land_here(size_t index, int count, RackId rack, size_t next, int most, bool of_kind) {
   const GroupId g = parts_[index].pending.group;
   const bool present = counts_.total(g, rack) + landed(g, rack) > 0;
   for (int n = most; n > 0; --n) {
     if (!put(g, parts_[index].pending.node_class, rack, n, present ? 0 : counts_.group(g).weight)) {
       return false;  // fewer would raise the degree just as much
     }
-    const bool placed = land_rest(index, count - n, next, n);
+    const bool placed = land_rest(index, count - n, next, of_kind ? n : INT32_MAX);
     unput();
     if (placed) return true;
     if (done()) return false;
@@ -327,7 +329,7 @@ bool Search::land_in_kinds(size_t index, int count, size_t next, int at_most) {
     if (!rack.valid()) continue;
     int most = std::min(count, counts_.free(rack, c) / need);
     if (mine == next) most = std::min(most, at_most);
-    if (land_here(index, count, rack, mine, most)) return true;
+    if (land_here(index, count, rack, mine, most, true)) return true;
     if (done()) return false;
   }
   return false;

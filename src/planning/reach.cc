@@ -1,16 +1,20 @@
-// How many workers must leave before one more worker of a group finds room: a lower bound, by
-// breadth first search backwards from the racks that have room now.
+// How many other workers must leave if one more worker of a group is to leave its rack: a lower
+// bound, by breadth first search backwards from the racks that have room now.
 //
-// A worker of u that leaves its rack lands, in any solution, in another rack t. Either t has room
-// now, or some worker v leaves t, which must land in turn. It comes in where u already is, where
-// the slack admits its weight, or where enough groups are evicted or completed. reach(u) is the
-// length of the shortest such chain when everything else is taken from its best side:
+// A worker u that leaves its rack lands, in any solution, in another rack t. Either t has room now,
+// or some worker v leaves t and lands in turn, and so on. In a solution with the fewest moves such
+// a chain from rack to rack ends at room: otherwise the racks that can be reached have no room and
+// exchange workers among themselves only, which could be left out. Take a chain that meets no rack
+// twice. Each worker on it comes in where its group is already, where the slack admits its weight,
+// where enough groups are evicted or completed, or with all of its group, which is then whole. The
+// workers moved for that are not on the chain before t: those on it leave other racks, and land in
+// others. So the number of others is at least
 //   level 0: t has room now, and u is there already or fits into the slack;
-//   level k: t loses a worker of some v of level k − 1, or has room; u is there already, or the
-//   slack
-//            with all that can be evicted or completed within k moves admits it.
-// A group of which all other workers are taken out within k moves may come in anywhere: it is
-// whole. Used for one node class and where no excess may remain.
+//   level k: t has room, or loses a worker of level k − 1; and u is there already, or the slack
+//            with all that can be evicted or completed by k moves admits it, or all other workers of
+//            its group leave within k moves.
+// Where those that are evicted from t go is not asked: they may take the place that u leaves.
+// Used for one node class and where no excess may remain.
 
 #include <algorithm>
 
@@ -57,48 +61,72 @@ int Search::slack_within(RackId rack, int level) const {
   for (GroupId g : r.groups) {
     if (!partial(g, rack)) continue;
     const int evict = evict_cost(g, rack);
-    bool gone = evict >= 0 && evict <= level && leaves_within(g, rack, level - evict);
-    if (!gone && level >= (room ? 1 : 3)) {
+    bool gone = evict >= 0 && evict <= level;
+    if (!gone && level >= (room ? 1 : 2)) {
       const int complete = complete_cost(g, rack);
-      gone = complete >= 0 && complete <= (room ? level : level - 2);
+      gone = complete >= 0 && complete <= (room ? level : level - 1);
     }
     if (gone) slack += counts_.group(g).weight;
   }
   return slack;
 }
 
+/// May all of the group come into one rack and be whole there, with so many moves of its workers?
+bool Search::may_be_whole(GroupId g, int moves) const {
+  return counts_.group(g).size - pending(g) <= moves;
+}
+
 /// Could a worker of the group that leaves the rack be placed at this level?
 bool Search::leaves_within(GroupId g, RackId from, int level) const {
   if (level < 0) return false;
-  // All of it may come into a rack and be whole there, if the others leave as well.
-  if (counts_.group(g).size - pending(g) - 1 <= level) return true;
+  if (may_be_whole(g, level + 1)) return true;
   if (reach_.level(g, from) <= level) return true;
   const size_t known = std::min(static_cast<size_t>(level) + 1, reach_.open_slack.size());
   return known > 0 && counts_.group(g).weight <= reach_.open_slack[known - 1];
 }
 
-void Search::measure_reach(int levels) {
-  reach_.clear(counts_.group_count(), counts_.rack_count());
-  const auto add_rack = [&](RackId rack) {
-    uint32_t& seen = reach_.seen[static_cast<size_t>(rack.value)];
-    if (seen == reach_.epoch) return;
-    seen = reach_.epoch;
-    reach_.racks_here.push_back(rack);
+/// The rack has room, or loses a worker, at the next level that is looked at.
+void Search::add_to_reach(RackId rack) {
+  uint32_t& seen = reach_.seen[static_cast<size_t>(rack.value)];
+  if (seen == reach_.epoch) return;
+  seen = reach_.epoch;
+  reach_.racks_here.push_back(rack);
+}
+
+/// Adds the racks that workers of this level leave.
+void Search::widen_reach(int level) {
+  for (GroupId g : reach_.frontier) {
+    for (const Counts::Entry& entry : counts_.group(g).entries) {
+      if (entry.up > 0 && reach_.level(g, entry.rack) <= level) add_to_reach(entry.rack);
+    }
+  }
+  const auto add_all = [&](GroupId g) {
+    for (const Counts::Entry& entry : counts_.group(g).entries) {
+      if (entry.up > 0) add_to_reach(entry.rack);
+    }
   };
+  for (const Pending& part : pending_) {
+    if (part.count > 0 && may_be_whole(part.group, level + 1)) add_all(part.group);
+  }
+  for (GroupId g : counts_.groups_of_size(level + 1)) add_all(g);
+}
+
+void Search::measure_reach(int levels) {
+  constexpr int kAny = 1 << 20;  // more than any weight
+  reach_.clear(counts_.group_count(), counts_.rack_count());
   for (RackId rack : touched_) {
-    if (counts_.free(rack, ClassId(0)) > 0) add_rack(rack);
+    if (counts_.free(rack, ClassId(0)) > 0) add_to_reach(rack);
   }
   for (const auto& [kind, racks] : counts_.kinds()) {
     for (RackId rack : racks) {
-      if (counts_.free(rack, ClassId(0)) > 0) add_rack(rack);
+      if (counts_.free(rack, ClassId(0)) > 0) add_to_reach(rack);
     }
   }
   size_t done = 0;
   for (int level = 0; level <= levels; ++level) {
     int open = level == 0 ? -1 : reach_.open_slack.back();
     for (RackId rack : reach_.racks_here) open = std::max(open, slack_within(rack, level));
-    std::vector<GroupId> before;
-    before.swap(reach_.frontier);
+    reach_.frontier.clear();
     for (; done < reach_.racks_here.size(); ++done) {
       const RackId rack = reach_.racks_here[done];
       for (GroupId g : counts_.rack(rack).groups) {
@@ -107,14 +135,11 @@ void Search::measure_reach(int levels) {
         }
       }
     }
-    // Once any unit group may come in somewhere, the next level is everywhere.
-    if (open > 0) open = 1 << 20;
+    // Once any unit group may come in somewhere, the next level is everywhere. So it is where
+    // groups may come in whole that are not listed by their size.
+    if (open > 0 || level + 1 >= Counts::kSmall) open = kAny;
     reach_.open_slack.push_back(open);
-    for (GroupId g : reach_.frontier) {
-      for (const Counts::Entry& entry : counts_.group(g).entries) {
-        if (entry.up > 0 && reach_.level(g, entry.rack) <= level) add_rack(entry.rack);
-      }
-    }
+    if (open < kAny) widen_reach(level);
   }
 }
 

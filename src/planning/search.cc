@@ -224,11 +224,11 @@ void Search::branch_landing(int budget) {
                               }),
                   options.end());
   }
-  if (tight) keep_relieving(budget, options);
+  if (tight && budget == 1) keep_relieving(options);
   if (allowed_ == 0 && counts_.class_count() == 1) {
     measure_reach(budget - 1);
     const size_t far = std::erase_if(options, [&](const Option& option) {
-      return option.what != Option::kComplete &&
+      return option.what != Option::kComplete && !may_be_whole(option.group, budget) &&
              !leaves_within(option.group, option.rack, budget - option.cost);
     });
     cut_ |= far > 0;

@@ -118,7 +118,7 @@ class Search {
 
   bool tight_options(const std::vector<Pending>& open, int budget,
                      std::vector<Option>& options) const;
-  void keep_relieving(int budget, std::vector<Option>& options);
+  void keep_relieving(std::vector<Option>& options);
   bool list_roomy(std::vector<RackId>& roomy) const;
   void add_newcomers(const std::vector<RackId>& roomy, int budget,
                      std::vector<Option>& options) const;
@@ -181,7 +181,10 @@ class Search {
     void improve(GroupId group, RackId rack, int level);
   };
   void measure_reach(int levels);
+  void widen_reach(int level);
+  void add_to_reach(RackId rack);
   int slack_within(RackId rack, int level) const;
+  bool may_be_whole(GroupId group, int moves) const;
   bool leaves_within(GroupId group, RackId from, int level) const;
 
   struct Place {  // a rack, or the racks of one kind together, for workers of one class
@@ -203,7 +206,7 @@ class Search {
   bool land_whole_in(size_t index, size_t end, RackId rack);
   bool land_rest(size_t index, int count, size_t next, int at_most);
   bool land_in_kinds(size_t index, int count, size_t next, int at_most);
-  bool land_here(size_t index, int count, RackId rack, size_t next, int most);
+  bool land_here(size_t index, int count, RackId rack, size_t next, int most, bool of_kind);
   void list_racks(Part& part) const;
   RackId representative(const std::vector<RackId>& racks, GroupId group) const;
   int landed(GroupId group, RackId rack) const;

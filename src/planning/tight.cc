@@ -35,7 +35,8 @@ bool Search::tight_options(const std::vector<Pending>& open, int budget,
   }
   for (RackId rack : roomy) {
     for (GroupId g : counts_.rack(rack).groups) {
-      if (!partial(g, rack) || !receives(all, rack)) continue;
+      // The last move can only help those that wait; an earlier one also workers still to leave.
+      if (!partial(g, rack) || (budget == 1 && !receives(all, rack))) continue;
       const int complete = complete_cost(g, rack);
       if (complete > 0 && complete <= budget) {
         options.push_back({Option::kComplete, g, rack, 0, complete});
@@ -58,8 +59,9 @@ bool Search::tight_options(const std::vector<Pending>& open, int budget,
 }
 
 /// Of options listed rack by rack where tight_options() was no restriction, those whose workers may
-/// come in where tight_options() says they must.
-void Search::keep_relieving(int budget, std::vector<Option>& options) {
+/// come in where tight_options() says they must. For the last move: an earlier one might lower the
+/// degree there first.
+void Search::keep_relieving(std::vector<Option>& options) {
   if (short_.empty()) return;
   const std::vector<RackId> relieving = relieving_racks();
   int slack = 0;
@@ -73,7 +75,7 @@ void Search::keep_relieving(int budget, std::vector<Option>& options) {
   std::erase_if(options, [&](const Option& option) {
     if (option.what == Option::kComplete) return false;
     const Counts::GroupCounts& group = counts_.group(option.group);
-    return group.weight > slack && group.size - pending(option.group) > budget &&
+    return group.weight > slack && !may_be_whole(option.group, 1) &&
            !std::binary_search(groups.begin(), groups.end(), option.group);
   });
   cut_ |= options.size() < before;
