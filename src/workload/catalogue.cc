@@ -20,6 +20,7 @@ constexpr size_t kMaxBytes = size_t{4} << 20;
 constexpr int64_t kMaxGpus = int64_t{1} << 20;
 constexpr int64_t kMaxDegree = 65536;
 constexpr size_t kMaxPhases = 20'000;
+constexpr size_t kMaxSizes = 1000;
 constexpr int kMaxDepth = 8;
 /// Of one iteration: 11 days of computing, a petabyte. Far from where sums could overflow.
 constexpr int64_t kMaxUs = 1'000'000'000'000;
@@ -124,7 +125,7 @@ Extent extent(const Phase& phase) {
 class CatalogueReader {
  public:
   CatalogueReader(std::string_view file, Diagnostics& diagnostics)
-      : file_(file), diagnostics_(diagnostics) {}
+      : file_(file), diagnostics_(diagnostics), errors_before_(diagnostics.error_count()) {}
 
   std::vector<Model> read(const std::string& text) {
     std::vector<Model> models;
@@ -150,6 +151,11 @@ class CatalogueReader {
  private:
   void error(int line, std::string message) {
     diagnostics_.error(file_, line, "", std::move(message));
+  }
+
+  /// No more errors are kept. Aliases could repeat a fault without end.
+  bool hopeless() const {
+    return diagnostics_.error_count() >= errors_before_ + Diagnostics::kMaxErrors;
   }
 
   Model read_model(const YAML::Node& node) {
@@ -201,6 +207,10 @@ class CatalogueReader {
         fields.error(line_of(item), fmt::format("cannot run on {} GPUs: {}", gpus, reason));
       }
       model.gpus.push_back(gpus);
+      if (model.gpus.size() > kMaxSizes) {
+        fields.error(line_of(item), fmt::format("gpus: more than {} sizes", kMaxSizes));
+        return;
+      }
     }
   }
 
@@ -232,7 +242,7 @@ class CatalogueReader {
       return;
     }
     for (const YAML::Node& item : node) {
-      if (phases.size() > kMaxPhases) return;  // has been reported
+      if (phases.size() > kMaxPhases || hopeless()) return;  // has been reported
       if (item.IsMap() && item["repeat"]) {
         read_repeat(item, fields, depth, phases);
       } else {
@@ -293,6 +303,7 @@ class CatalogueReader {
 
   std::string_view file_;
   Diagnostics& diagnostics_;
+  size_t errors_before_;
   std::set<std::string> names_;
 };
 

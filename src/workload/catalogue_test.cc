@@ -60,6 +60,24 @@ TEST(StandardCatalogue, IterationsTakeAsLongAsElsewhere) {
   }
 }
 
+TEST(StandardCatalogue, OnlyPipelinesHaveABubble) {
+  for (const Model& model : Catalogue::standard().models()) {
+    const bool pipeline = model.name.find("_pp_") != std::string::npos;
+    for (int gpus : model.gpus) {
+      const int64_t without = no_bubble_iteration_us(model, gpus, 50'000);
+      const int64_t ideal = iteration_us(model.name, gpus);
+      if (pipeline) {
+        EXPECT_LT(without, ideal) << model.name;
+      } else {
+        EXPECT_EQ(without, ideal) << model.name;
+      }
+    }
+  }
+  // 8 · 171 ms and a ring of 171.8 ms.
+  const Model& two_stages = *Catalogue::standard().find("llama2_70b_tp_dp_pp_2");
+  EXPECT_EQ(no_bubble_iteration_us(two_stages, 32, 50'000), 1'539'800);
+}
+
 TEST(Catalogue, ReadsEveryKindOfPhase) {
   Diagnostics diagnostics;
   const auto catalogue = Catalogue::parse(R"(
@@ -150,6 +168,19 @@ TEST(Catalogue, RefusesWhatIsNoCatalogue) {
         "models: [{name: m, gpus: [8], weight: -1, phases: [{compute: {us: 1}}]}]"}) {
     EXPECT_NE(faults(text), "") << text;
   }
+}
+
+// 20 aliases in each of 7 levels: 20^7 times one fault.
+TEST(Catalogue, GivesUpOnFaultsThatAliasesRepeat) {
+  std::string text = "models:\n- name: m\n  gpus: [8]\n  phases:\n";
+  for (int level = 0; level < 7; ++level) {
+    text += "  - repeat: 1\n    phases: &l" + std::to_string(level) + "\n";
+    for (int i = 0; i < 20; ++i) {
+      text += level == 0 ? "    - {bad: 1}\n"
+                         : "    - {repeat: 1, phases: *l" + std::to_string(level - 1) + "}\n";
+    }
+  }
+  EXPECT_NE(faults(text).find("unknown phase \"bad\""), std::string::npos);
 }
 
 // Repeats, and anchors that stand for repeats, cannot be used to fill memory.

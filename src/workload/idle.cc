@@ -4,10 +4,15 @@
 #include <cmath>
 #include <cstddef>
 #include <optional>
+#include <variant>
 #include <vector>
 
 namespace monkeytree {
 namespace {
+
+int64_t flow_us(int64_t bytes, double bytes_per_us) {
+  return static_cast<int64_t>(std::ceil(static_cast<double>(bytes) / bytes_per_us));
+}
 
 /// Ranks meet their partners in any order: when a flow starts depends only on when its two ends
 /// reached it.
@@ -50,7 +55,7 @@ class Rendezvous {
 
   int64_t duration(int from, int to, int64_t bytes) const {
     if (nvlink_ && from / gpus_per_node_ == to / gpus_per_node_) return 0;
-    return static_cast<int64_t>(std::ceil(static_cast<double>(bytes) / bytes_per_us_));
+    return flow_us(bytes, bytes_per_us_);
   }
 
   /// Fixes the end of the flow between two ranks where both have reached it, and wakes both.
@@ -108,11 +113,36 @@ class Rendezvous {
   std::vector<int> ready_;
 };
 
+/// Of one rank, but for activations.
+int64_t transfer_us(const Phase& phase, int gpus, double bytes_per_us) {
+  if (const auto* ring = std::get_if<AllReduce>(&phase)) {
+    return flow_us(ring_bytes(ring->bytes, gpus), bytes_per_us);
+  }
+  if (const auto* rings = std::get_if<StridedRing>(&phase)) {
+    return flow_us(ring_bytes(rings->bytes, gpus / rings->stride), bytes_per_us);
+  }
+  if (const auto* all = std::get_if<AllToAllRing>(&phase)) {
+    const int64_t pairs = int64_t{gpus} * (gpus - 1);
+    return pairs == 0 ? 0 : (gpus - 1) * flow_us(all->bytes / pairs, bytes_per_us);
+  }
+  if (const auto* pipeline = std::get_if<Pipeline>(&phase)) {
+    const int replicas = gpus / (pipeline->stages * pipeline->tensor);
+    return flow_us(ring_bytes(pipeline->shard_bytes, replicas), bytes_per_us);
+  }
+  return 0;
+}
+
 }  // namespace
 
 int64_t idle_iteration_us(const RankSteps& steps, double bytes_per_us, int gpus_per_node,
                           bool nvlink) {
   return Rendezvous(steps, bytes_per_us, gpus_per_node, nvlink).run();
+}
+
+int64_t no_bubble_iteration_us(const Model& model, int gpus, double bytes_per_us) {
+  int64_t sum = compute_us(model, gpus);
+  for (const Phase& phase : model.phases) sum += transfer_us(phase, gpus, bytes_per_us);
+  return sum;
 }
 
 }  // namespace monkeytree
