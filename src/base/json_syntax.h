@@ -12,9 +12,9 @@ inline constexpr size_t kMaxJsonDepth = 100;
 
 /// The first place where a text stops being JSON, or being what we can read.
 struct JsonSyntaxError {
-  size_t offset = 0;    ///< in bytes
-  std::string message;  ///< what was found there, and what was expected
-  std::string path;     ///< JSON path of the value there; only find_unfit_number() gives it
+  size_t offset = 0;      ///< in bytes
+  std::string message;    ///< what was found there, and what was expected
+  std::string path = {};  ///< JSON path of the value there; only find_unfit_number() gives it
 };
 
 /// Where and why `text` is not JSON (RFC 8259, nested at most kMaxJsonDepth deep); nullopt when it
