@@ -46,7 +46,10 @@ class LeafSpine {
   struct Path {
     LinkId links[4];
     int size = 0;
-    std::span<const LinkId> span() const { return {links, static_cast<size_t>(size)}; }
+    std::span<const LinkId> span() const& { return {begin(), end()}; }
+    Path span() const&& { return *this; }  ///< of a temporary: what keeps the links
+    const LinkId* begin() const { return links; }
+    const LinkId* end() const { return links + size; }
   };
   Path path(int from_host, int to_host, int spine) const;
 

@@ -40,6 +40,8 @@ class Network {
 
   /// Capacity in bytes/µs, > 0, at most 2^40.
   LinkId add_link(double capacity);
+  /// Room for so many links, without what growing would waste.
+  void reserve_links(size_t links) { links_.reserve(links); }
   size_t link_count() const { return links_.size(); }
 
   /// A flow that never exceeds `max_rate` bytes/µs, over at most kMostLinks links. Numbers of

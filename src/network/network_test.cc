@@ -189,7 +189,7 @@ TEST(Network, EqualsFillingFromScratchOnLeafSpine) {
       const int from = host();
       const int to = (from + 1 + static_cast<int>(random() % 127)) % 128;
       std::vector<LinkUse> uses;
-      for (const LinkId l : fabric.path(from, to, static_cast<int>(random() % 4)).span()) {
+      for (const LinkId l : fabric.path(from, to, static_cast<int>(random() % 4))) {
         uses.push_back({l, 1});
       }
       return uses;

@@ -18,8 +18,8 @@ uint64_t flow_hash(uint64_t from_host, uint64_t to_host, uint64_t job) {
 Sglb::Sglb(int racks, int spines, SglbRule rule)
     : spines_(spines),
       rule_(rule),
-      up_(static_cast<size_t>(racks * spines)),
-      down_(static_cast<size_t>(racks * spines)),
+      up_(static_cast<size_t>(racks) * static_cast<size_t>(spines)),
+      down_(up_.size()),
       scores_(static_cast<size_t>(spines)) {}
 
 void Sglb::score(int from_rack, int to_rack) {

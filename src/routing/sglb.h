@@ -34,8 +34,11 @@ class Sglb {
   const SglbRule& rule() const { return rule_; }
 
  private:
-  int& up(int rack, int spine) { return up_[static_cast<size_t>(rack * spines_ + spine)]; }
-  int& down(int rack, int spine) { return down_[static_cast<size_t>(rack * spines_ + spine)]; }
+  int& up(int rack, int spine) { return up_[index(rack, spine)]; }
+  int& down(int rack, int spine) { return down_[index(rack, spine)]; }
+  size_t index(int rack, int spine) const {
+    return static_cast<size_t>(rack) * static_cast<size_t>(spines_) + static_cast<size_t>(spine);
+  }
   /// Fills good_ with the good spines, ascending.
   void score(int from_rack, int to_rack);
 

@@ -308,8 +308,9 @@ class PlainEngine final : public Engine {
 
   std::vector<LinkUse> uses(const Flow& flow) const {
     std::vector<LinkUse> uses;
-    const LeafSpine::Path path = fabric_.path(flow.from_host, flow.to_host, flow.spine);
-    for (const LinkId link : path.span()) uses.push_back({link, 1});
+    for (const LinkId link : fabric_.path(flow.from_host, flow.to_host, flow.spine)) {
+      uses.push_back({link, 1});
+    }
     return uses;
   }
 
