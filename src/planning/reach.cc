@@ -10,9 +10,9 @@
 // workers moved for that are not on the chain before t: those on it leave other racks, and land in
 // others. So the number of others is at least
 //   level 0: t has room now, and u is there already or fits into the slack;
-//   level k: t has room, or loses a worker of level k − 1; and u is there already, or the slack
-//            with all that can be evicted or completed by k moves admits it, or all other workers of
-//            its group leave within k moves.
+//   level k: t has room, or loses a worker of level k − 1; and u is there already, or all other
+//            workers of its group leave within k moves, or the slack with all that can be evicted
+//            or completed by k moves admits it.
 // Where those that are evicted from t go is not asked: they may take the place that u leaves.
 // Used for one node class and where no excess may remain.
 
