@@ -167,6 +167,7 @@ std::optional<YamlValue> parse_yaml(std::string_view text, std::string_view file
 int YamlValue::line() const { return std::max(1, node_->line); }
 bool YamlValue::is_map() const { return node_->kind == Node::kMap; }
 bool YamlValue::is_scalar() const { return node_->kind == Node::kScalar; }
+bool YamlValue::is(std::string_view text) const { return is_scalar() && node_->text == text; }
 
 void YamlValue::error(std::string message) const {
   source_->diagnostics->error(source_->file, line(), path_, std::move(message));

@@ -30,6 +30,7 @@ class YamlValue {
 
   bool is_map() const;
   bool is_scalar() const;
+  bool is(std::string_view text) const;  ///< a scalar of this text
 
   std::optional<std::string> nonempty_string() const;
   std::optional<bool> boolean() const;
@@ -72,8 +73,9 @@ class YamlMap {
     YamlValue value;
   };
 
-  const YamlValue* find(std::string_view key) const;
-  const std::vector<Field>& fields() const { return fields_; }
+  const YamlValue* find(std::string_view key) const;  ///< null where there is none
+  const std::vector<Field>& fields() const& { return fields_; }
+  void fields() const&& = delete;  ///< would not outlive the map
 
  private:
   friend class YamlValue;

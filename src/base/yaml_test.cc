@@ -71,7 +71,8 @@ TEST(Yaml, AnEmptyTextIsNoMap) {
   Diagnostics diagnostics;
   const auto root = parse_yaml("", "f", diagnostics);
   ASSERT_TRUE(root);
-  EXPECT_TRUE(root->map().fields().empty());
+  const YamlMap map = root->map();
+  EXPECT_TRUE(map.fields().empty());
   EXPECT_EQ(diagnostics.text(), "f:1: expected a map, found nothing\n");
 }
 

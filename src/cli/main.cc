@@ -15,6 +15,7 @@
 #include "cli/import.h"
 #include "cli/plan.h"
 #include "cli/route.h"
+#include "cli/simulate.h"
 
 namespace monkeytree {
 namespace {
@@ -30,6 +31,7 @@ constexpr const char* kExamples =
     "  monkeytree plan cluster.json            the fewest moves that mend them\n"
     "  monkeytree plan cluster.json --json     the same for programs\n"
     "  monkeytree route cluster.json           the uplink of every flow\n"
+    "  monkeytree simulate scenario.yaml       what congestion costs, simulated\n"
     "  monkeytree COMMAND --help               what a command takes, by example\n"
     "\n"
     "Exit codes: 0 done, 1 failed, 2 bad usage or bad input, 3 infeasible or refuted,\n"
@@ -60,6 +62,7 @@ int run(int argc, char** argv) {
   add_plan(app, exit_code);
   add_check(app, exit_code);
   add_route(app, exit_code);
+  add_simulate(app, exit_code);
   add_completion(app, exit_code);
   refuse_empty_values(app);
   try {
