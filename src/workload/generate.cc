@@ -94,6 +94,7 @@ Trace generate_trace(const Catalogue& catalogue, const GenerateOptions& options,
   const std::vector<Choice> all = choices(catalogue, options);
   uint64_t weights = 0;
   for (const Choice& choice : all) weights += choice.weight;
+  if (weights == 0) return {};
   const double mean_iterations =
       static_cast<double>(options.min_iterations + options.max_iterations) / 2;
   const double gap_us = mean_gpu_us(all, iteration_us) * mean_iterations /

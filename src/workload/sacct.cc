@@ -48,35 +48,34 @@ std::optional<int64_t> resource(std::string_view tres, std::string_view wanted) 
 
 class SacctReader {
  public:
-  SacctReader(std::string_view file, ImportCounts& counts, Diagnostics& diagnostics)
-      : file_(file), counts_(counts), diagnostics_(diagnostics) {}
+  SacctReader(std::string_view text, std::string_view file, ImportCounts& counts,
+              Diagnostics& diagnostics)
+      : table_(text, '|'), file_(file), counts_(counts), diagnostics_(diagnostics) {}
 
-  std::optional<SacctLog> read(std::string_view text) {
-    TableReader table(text, '|');
-    if (!table.next() || !read_header(table)) {
-      diagnostics_.error(file_, table.fault().empty() ? 0 : table.line(), "",
-                         table.fault().empty()
+  std::optional<SacctLog> read() {
+    if (!table_.next() || !read_header()) {
+      diagnostics_.error(file_, table_.fault().empty() ? 0 : table_.line(), "",
+                         table_.fault().empty()
                              ? "expected what `sacct --parsable2` prints: a header and rows parted "
                                "by `|`, with JobID, Start, and End or Elapsed"
-                             : table.fault());
+                             : table_.fault());
       return std::nullopt;
     }
-    while (table.next()) {
-      cells_ = &table.cells();
-      line_ = table.line();
+    while (table_.next()) {
+      line_ = table_.line();
       ++counts_.rows;
       if (!read_row()) return std::nullopt;
     }
-    if (!table.fault().empty()) {
-      diagnostics_.error(file_, table.line(), "", table.fault());
+    if (!table_.fault().empty()) {
+      diagnostics_.error(file_, table_.line(), "", table_.fault());
       return std::nullopt;
     }
     return std::move(log_);
   }
 
  private:
-  bool read_header(const TableReader& table) {
-    const Columns columns(table.cells());
+  bool read_header() {
+    const Columns columns(table_.cells());
     cell_count_ = columns.count();
     id_ = columns.find({"JobID", "JobIDRaw"});
     submit_ = columns.find({"Submit"});
@@ -95,7 +94,7 @@ class SacctReader {
   }
 
   std::string_view cell(std::optional<size_t> column) const {
-    return column ? trimmed((*cells_)[*column]) : std::string_view();
+    return column ? trimmed(table_.cells()[*column]) : std::string_view();
   }
 
   /// False where the whole log has to be given up.
@@ -104,7 +103,7 @@ class SacctReader {
       counts_.skip(reason, line_);
       return true;
     };
-    if (cells_->size() != cell_count_) return skip("not as many cells as the header");
+    if (table_.cells().size() != cell_count_) return skip("not as many cells as the header");
     SacctJob job;
     job.id = cell(id_);
     job.line = line_;
@@ -182,11 +181,11 @@ class SacctReader {
     return found->second;
   }
 
+  TableReader table_;
   std::string_view file_;
   ImportCounts& counts_;
   Diagnostics& diagnostics_;
   SacctLog log_;
-  const std::vector<std::string>* cells_ = nullptr;
   int line_ = 0;
   size_t cell_count_ = 0, mentions_ = 0;
   std::optional<size_t> id_, submit_, start_, end_, elapsed_, elapsed_raw_, state_, tres_,
@@ -213,7 +212,7 @@ int64_t gpus_in_tres(std::string_view tres) {
 
 std::optional<SacctLog> read_sacct(std::string_view text, std::string_view file,
                                    ImportCounts& counts, Diagnostics& diagnostics) {
-  return SacctReader(file, counts, diagnostics).read(text);
+  return SacctReader(text, file, counts, diagnostics).read();
 }
 
 ImportedTrace trace_of_sacct(const SacctLog& log, ImportCounts counts,
