@@ -67,6 +67,7 @@ class RackDrawing {
  private:
   static constexpr double kWidestName = 120;
   static constexpr double kBetween = 36;  ///< columns of racks
+  static constexpr double kEdge = 4;      ///< of the mark behind a rack
 
   static bool over(const PictureRack& rack) { return rack.degree > rack.bound; }
 
@@ -85,12 +86,18 @@ class RackDrawing {
     const size_t lines = (slots + most_in_line - 1) / most_in_line;
     per_line_ = (slots + lines - 1) / lines;
     const double widest = std::floor(room / static_cast<double>(per_line_));
-    for (const double cell : {22.0, 18.0, 15.0, 12.0}) {
-      cell_ = std::min(cell, widest);
-      block_ = name_width_ + static_cast<double>(per_line_) * cell_ + 8 + degree_width_;
-      const auto fit = static_cast<size_t>((kChartWidth + kBetween) / (block_ + kBetween));
+    columns_ = 0;
+    for (const double wanted : {22.0, 18.0, 15.0, 12.0}) {
+      const double cell = std::min(wanted, widest);
+      const double block = name_width_ + static_cast<double>(per_line_) * cell + 8 + degree_width_;
+      const auto fit =
+          static_cast<size_t>((kChartWidth - 2 * kEdge + kBetween) / (block + kBetween));
       const size_t useful = (picture_.racks.size() + 7) / 8;
-      columns_ = std::clamp<size_t>(std::min(fit, useful), 1, 4);
+      const size_t columns = std::clamp<size_t>(std::min(fit, useful), 1, 4);
+      if (columns <= columns_) continue;  // smaller for nothing
+      columns_ = columns;
+      cell_ = cell;
+      block_ = block;
       if (picture_.racks.size() <= columns_ * kTallest) return;
     }
   }
@@ -164,7 +171,7 @@ class RackDrawing {
     const size_t each = (picture_.racks.size() + columns_ - 1) / columns_;
     double lowest = top;
     for (size_t column = 0; column < columns_; ++column) {
-      const double x = static_cast<double>(column) * (block_ + kBetween);
+      const double x = kEdge + static_cast<double>(column) * (block_ + kBetween);
       double y = top;
       for (size_t i = column * each; i < std::min(picture_.racks.size(), (column + 1) * each);
            ++i) {
@@ -178,7 +185,7 @@ class RackDrawing {
   double draw_rack(const PictureRack& rack, double x, double y) {
     const size_t lines = std::max<size_t>(1, (rack.slots.size() + per_line_ - 1) / per_line_);
     const double height = std::max(16.0, static_cast<double>(lines) * cell_);
-    if (over(rack)) canvas_.rect(x - 4, y - 1, block_ + 8, height + 2, "overrack");
+    if (over(rack)) canvas_.rect(x - kEdge, y - 1, block_ + 2 * kEdge, height + 2, "overrack");
     const double middle = y + std::min(height, cell_ + 2) / 2 + 3;
     canvas_.text(x + name_width_ - 10, middle, shorten(rack.name, kWidestName, kTextSize), "tick",
                  Anchor::kEnd);
