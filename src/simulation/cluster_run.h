@@ -75,6 +75,8 @@ class ClusterRun {
   // cluster_run_moves.cc
   void replan();
   bool plan_once(PlanOptions options);
+  Plan gentle_plan(const PlanOptions& options);
+  double cost(const Plan& plan, int* dearest);
   void repack();
   void begin_plan(Plan plan);
   void begin_round(int plan);

@@ -15,6 +15,7 @@ std::unique_ptr<Engine> make_fast_engine(const EngineOptions& options) {
 FastEngine::FastEngine(const EngineOptions& options)
     : options_(options),
       fabric_(options.fabric),
+      full_rate_(quantized_rate(options.fabric.link_bytes_per_us)),
       contention_(fabric_),
       job_of_host_(static_cast<size_t>(options.fabric.gpus), -1),
       nic_transfers_(2 * static_cast<size_t>(options.fabric.gpus)),
@@ -227,7 +228,6 @@ void FastEngine::thaw(int index) {
     it.walk->enter(it.begun + past * period);
     it.state = State::kWalking;
   }
-  const double full = options_.fabric.link_bytes_per_us;
   it.walk->revise(now_, it.open, [&](int vertex, Time begun) {
     const Graph::Vertex& flow = it.graph->vertices[static_cast<size_t>(vertex)];
     const auto at = std::find_if(it.streams.begin(), it.streams.end(),
@@ -236,7 +236,7 @@ void FastEngine::thaw(int index) {
     if (at == it.streams.end()) {
       if (!open) return begun + flow.duration;
       const StreamIndex s = open_stream(index, vertex, flow.pair, flow.bytes, begun);
-      stream(s).rate = full;
+      stream(s).rate = full_rate_;
       stream(s).end = begun + flow.duration;
       it.streams.push_back(s);
       return kNever;

@@ -60,7 +60,8 @@ class FastEngine final : public Engine {
   struct Links {
     std::array<LinkId, 4> ids;
     int count = 0;
-    std::span<const LinkId> span() const { return {ids.data(), static_cast<size_t>(count)}; }
+    const LinkId* begin() const { return ids.data(); }
+    const LinkId* end() const { return ids.data() + count; }
   };
 
   struct Job {
@@ -76,8 +77,8 @@ class FastEngine final : public Engine {
     PairSpines spines;
     std::vector<int> crossing;  ///< pairs between racks
     std::vector<Contention::Load> loads;
-    std::vector<char> open;       ///< by pair
-    std::vector<Links> links;     ///< by pair: those that may be full
+    std::vector<char> open;    ///< by pair
+    std::vector<Links> links;  ///< by pair: those that may be full
     std::vector<StreamIndex> streams;
     std::unique_ptr<Walk> walk;
   };
@@ -119,6 +120,7 @@ class FastEngine final : public Engine {
 
   EngineOptions options_;
   LeafSpine fabric_;
+  double full_rate_;  ///< of a NIC
   Network network_;
   Contention contention_;
   std::optional<Sglb> sglb_;

@@ -65,8 +65,8 @@ void FastEngine::close_stream(StreamIndex index) {
   spare_streams_.push_back(index);
 }
 
-/// Only the links that may be full: a NIC of its own is a cap. Under global load balancing the spine
-/// is the stream's own.
+/// Only the links that may be full: a NIC of its own is a cap. Under global load balancing the
+/// spine is the stream's own.
 FastEngine::Links FastEngine::links_of(const Stream& it) const {
   if (it.job >= 0 && !sglb_) {
     return jobs_[static_cast<size_t>(it.job)].links[static_cast<size_t>(it.pair)];
@@ -83,7 +83,7 @@ FastEngine::Links FastEngine::links_of(const Stream& it) const {
 void FastEngine::begin_stream(StreamIndex index) {
   const Links links = links_of(stream(index));
   bool alone = true;
-  for (const LinkId link : links.span()) {
+  for (const LinkId link : links) {
     alone = alone && network_.load(link) == 0 && alone_[static_cast<size_t>(link.value)] < 0;
   }
   if (!alone) {
@@ -92,9 +92,9 @@ void FastEngine::begin_stream(StreamIndex index) {
   }
   Stream& it = stream(index);
   it.alone = true;
-  for (const LinkId link : links.span()) alone_[static_cast<size_t>(link.value)] = index;
+  for (const LinkId link : links) alone_[static_cast<size_t>(link.value)] = index;
   if (it.rate == 0) {
-    set_rate(it, options_.fabric.link_bytes_per_us);
+    set_rate(it, full_rate_);
     if (it.job < 0) {
       transfer_queue_.set(it.vertex, it.end);
     } else {
@@ -112,19 +112,18 @@ void FastEngine::enter_network(StreamIndex index) {
     uses[static_cast<size_t>(i)].link = link;
     const StreamIndex other = std::exchange(alone_[static_cast<size_t>(link.value)], -1);
     if (other < 0 || other == index) continue;
-    for (const LinkId its : links_of(stream(other)).span()) {
+    for (const LinkId its : links_of(stream(other))) {
       alone_[static_cast<size_t>(its.value)] = -1;
     }
     stream(other).alone = false;
     enter_network(other);
   }
-  const double full = options_.fabric.link_bytes_per_us;
   const std::span<const LinkUse> used(uses.data(), static_cast<size_t>(links.count));
   if (it.id.valid()) {
-    network_.reroute(it.id, used, full);
+    network_.reroute(it.id, used, full_rate_);
     return;
   }
-  it.id = network_.add(used, full);
+  it.id = network_.add(used, full_rate_);
   const auto number = static_cast<size_t>(it.id.value);
   if (number >= by_id_.size()) by_id_.resize(number + 1, -1);
   by_id_[number] = index;
@@ -134,7 +133,7 @@ void FastEngine::enter_network(StreamIndex index) {
 void FastEngine::withdraw(StreamIndex index) {
   Stream& it = stream(index);
   if (!it.alone) return;
-  for (const LinkId link : links_of(it).span()) alone_[static_cast<size_t>(link.value)] = -1;
+  for (const LinkId link : links_of(it)) alone_[static_cast<size_t>(link.value)] = -1;
   it.alone = false;
 }
 
@@ -171,7 +170,7 @@ void FastEngine::set_rate(Stream& it, double rate) {
   it.since = now_;
   it.rate = rate;
   it.end = rate > 0 ? now_ + time_to_move(it.left, rate) : kNever;
-  it.slowed = it.slowed || rate < options_.fabric.link_bytes_per_us;
+  it.slowed = it.slowed || rate < full_rate_;
 }
 
 void FastEngine::settle() {

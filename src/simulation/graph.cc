@@ -83,7 +83,8 @@ class GraphBuilder {
         fabric_.nvlink && from / program_.gpus_per_node == to / program_.gpus_per_node;
     const bool moves = sending->send_bytes > 0 && !inside;
     const Time duration =
-        moves ? time_to_move(sending->send_bytes, fabric_.link_bytes_per_us) : Time{0};
+        moves ? time_to_move(sending->send_bytes, quantized_rate(fabric_.link_bytes_per_us))
+              : Time{0};
     const int vertex = add(moves ? pair_of(from, to) : -1, sending->send_bytes, duration,
                            sender.done, receiver.done);
     sender.sent = receiver.received = vertex;

@@ -42,8 +42,8 @@ Time ideal_iteration(const Scenario& scenario, const Model& model, int gpus) {
   const FabricShape& fabric = scenario.fabric;
   const Program program = program_of(model, gpus, scenario);
   if (gpus <= fabric.gpus_per_rack) {
-    return idle_iteration_us(program.steps, fabric.link_bytes_per_us, fabric.gpus_per_node,
-                             fabric.nvlink);
+    return idle_iteration_us(program.steps, quantized_rate(fabric.link_bytes_per_us),
+                             fabric.gpus_per_node, fabric.nvlink);
   }
   Scenario alone = scenario;
   alone.fabric.spray = false;

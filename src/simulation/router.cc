@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "routing/coloring.h"
@@ -198,12 +199,15 @@ class CruxRouter final : public Router {
   std::vector<int> placed_;
 };
 
-/// Edge colouring of the ring flows between racks, kept while jobs come and go; other flows go
-/// round-robin over the spines, per source rack.
+/// Edge colouring of the ring flows between racks, kept while jobs come and go. Other flows take
+/// what the rings leave: the spine whose fuller link carries the fewest flows, chosen again where a
+/// ring came in their way; or, as the authors do, round-robin over the spines, per source rack.
 class PerfectRouter final : public Router {
  public:
-  explicit PerfectRouter(const FabricShape& fabric)
+  PerfectRouter(const FabricShape& fabric, bool round_robin)
       : Router(fabric),
+        round_robin_(round_robin),
+        racks_(static_cast<size_t>(fabric.racks())),
         coloring_(static_cast<size_t>(fabric.racks()), fabric.spines),
         next_(static_cast<size_t>(fabric.racks())) {}
 
@@ -221,8 +225,17 @@ class PerfectRouter final : public Router {
         count(it, spine, 1);
         now = static_cast<int16_t>(spine);
         differs = true;
+        changed_racks_.insert({it.from_rack, it.to_rack});
       }
       if (differs) others.push_back(index);
+    }
+    std::set<int> beside;  // jobs with other flows in racks where something changed
+    for (const int rack : std::exchange(changed_racks_, {})) {
+      const std::set<int>& here = racks_[static_cast<size_t>(rack)];
+      beside.insert(here.begin(), here.end());
+    }
+    for (const int index : beside) {
+      if (step_aside(index)) others.push_back(index);
     }
     std::sort(others.begin(), others.end());
     others.erase(std::unique(others.begin(), others.end()), others.end());
@@ -238,11 +251,20 @@ class PerfectRouter final : public Router {
         const EdgeId edge = coloring_.insert(RackId(it.from_rack), RackId(it.to_rack));
         edges_[index].emplace_back(p, edge);
       } else {
-        int& next = next_[static_cast<size_t>(it.from_rack)];
-        count(it, next, 1);
-        job.spines[static_cast<size_t>(p)] = static_cast<int16_t>(next);
-        next = (next + 1) % shape_.spines;
+        others_[index].push_back(p);
+        racks_[static_cast<size_t>(it.from_rack)].insert(index);
+        racks_[static_cast<size_t>(it.to_rack)].insert(index);
+        if (round_robin_) {
+          int& next = next_[static_cast<size_t>(it.from_rack)];
+          count(it, next, 1);
+          job.spines[static_cast<size_t>(p)] = static_cast<int16_t>(next);
+          next = (next + 1) % shape_.spines;
+        }
       }
+    }
+    for (const int p : job.crossing) {
+      const Ends it = ends(job, p);
+      changed_racks_.insert({it.from_rack, it.to_rack});
     }
     placed_.push_back(index);
   }
@@ -257,10 +279,44 @@ class PerfectRouter final : public Router {
       for (const auto& [pair, edge] : at->second) coloring_.remove(edge);
       edges_.erase(at);
     }
+    for (const int p : job.crossing) {
+      const Ends it = ends(job, p);
+      racks_[static_cast<size_t>(it.from_rack)].erase(index);
+      racks_[static_cast<size_t>(it.to_rack)].erase(index);
+      changed_racks_.insert({it.from_rack, it.to_rack});
+    }
+    others_.erase(index);
     std::erase(placed_, index);
   }
 
  private:
+  /// Other flows of a job that share a link take a better spine where there is one.
+  bool step_aside(int index) {
+    if (round_robin_) return false;
+    Job& job = jobs_[static_cast<size_t>(index)];
+    bool differs = false;
+    for (const int p : others_.at(index)) {
+      const Ends it = ends(job, p);
+      int16_t& now = job.spines[static_cast<size_t>(p)];
+      int load = INT32_MAX;
+      if (now >= 0) {
+        load = std::max(up(it.from_rack, now), down(it.to_rack, now));
+        if (load <= 1) continue;
+        count(it, now, -1);
+      }
+      const int best = least_loaded(it);
+      const bool better = std::max(up(it.from_rack, best), down(it.to_rack, best)) + 1 < load;
+      if (better) now = static_cast<int16_t>(best);
+      count(it, now, 1);
+      differs = differs || better;
+    }
+    return differs;
+  }
+
+  bool round_robin_;
+  std::map<int, std::vector<int>> others_;  // by job: its pairs between racks that are no ring hops
+  std::vector<std::set<int>> racks_;        // by rack: jobs with such pairs
+  std::set<int> changed_racks_;
   Coloring coloring_;
   std::map<int, std::vector<std::pair<int, EdgeId>>> edges_;  // by job: its ring pairs
   std::vector<int> next_;                                     // by rack: the spine whose turn it is
@@ -276,7 +332,7 @@ std::unique_ptr<Router> make_router(const Scenario& scenario) {
     case RouteRule::kCrux:
       return std::make_unique<CruxRouter>(scenario.fabric, scenario.crux_intensity);
     case RouteRule::kPerfect:
-      return std::make_unique<PerfectRouter>(scenario.fabric);
+      return std::make_unique<PerfectRouter>(scenario.fabric, scenario.paper_rules);
     case RouteRule::kSglb:
     case RouteRule::kSpray:
       return std::make_unique<NoRouter>(scenario.fabric);
