@@ -78,6 +78,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // writing then reports a reader that has gone away
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is then an error like a full disk
   try {
     return monkeytree::run(argc, argv);
   } catch (const std::bad_alloc&) {

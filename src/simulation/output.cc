@@ -63,10 +63,12 @@ Summary summarize(const Scenario& scenario, const Trace& trace, const Simulation
   out.moves_given_up = result.given_up;
   out.max_fragmentation = result.max_fragmentation;
   std::vector<double> slowdowns, waits_s;
+  Time last_end = 0;
   for (size_t i = 0; i < trace.size(); ++i) {
     const JobResult& job = result.jobs[i];
     out.jobs_moved += job.moves > 0;
     if (job.end == kNever) continue;
+    last_end = std::max(last_end, job.end);
     slowdowns.push_back(slowdown_of(job));
     waits_s.push_back(static_cast<double>(job.start - job.submit) / kSecond_us);
     const double gpus = trace[i].gpus;
@@ -74,6 +76,8 @@ Summary summarize(const Scenario& scenario, const Trace& trace, const Simulation
     out.gpu_hours_lost += gpus * (static_cast<double>(job.end - job.start - job.ideal) / kHour_us);
   }
   out.ended = static_cast<int64_t>(slowdowns.size());
+  // A system's clock may tick on for a moment after the last job.
+  if (out.ended == out.jobs && out.jobs > 0) out.simulated = last_end;
   if (slowdowns.empty()) return out;
   out.wait_avg_s = mean_of(waits_s);
   out.slowdown_avg = mean_of(slowdowns);

@@ -22,7 +22,7 @@ struct Summary {
   bool used_network = false;  ///< some job ran on more than one rack
   int64_t jobs = 0;           ///< of the trace
   int64_t ended = 0;
-  Time simulated = 0;
+  Time simulated = 0;  ///< until the last job ended, or the run was stopped
   int64_t iterations = 0;
   std::optional<double> slowdown_avg, slowdown_p50, slowdown_p90, slowdown_p99, slowdown_max;
   std::optional<double> wait_avg_s;
