@@ -169,11 +169,9 @@ bool ClusterRun::try_place(int index) {
   starting_.push_back(index);
   replan_ = true;
   note_degrees(index);
-  if (options_.on_event) {
-    SimulationEvent event = event_of(SimulationEvent::kStart, index);
-    for (const NodeId node : *nodes) event.nodes.push_back(node.value);
-    options_.on_event(event);
-  }
+  std::vector<int> indexes;
+  for (const NodeId node : *nodes) indexes.push_back(node.value);
+  tell(SimulationEvent::kStart, index, std::move(indexes));
   return true;
 }
 
@@ -209,7 +207,7 @@ void ClusterRun::finish(int index) {
   result_.jobs[static_cast<size_t>(index)].end = now_;
   ++ended_;
   try_queue_ = replan_ = true;
-  if (options_.on_event) options_.on_event(event_of(SimulationEvent::kFinish, index));
+  tell(SimulationEvent::kFinish, index, {});
 }
 
 /// A node may have two holders for a moment: one that is about to leave it and one that came.

@@ -54,12 +54,15 @@ class ClusterRun {
   }
 
   // cluster_run.cc
-  SimulationEvent event_of(SimulationEvent::Kind kind, int index) const {
+  /// For the log.
+  void tell(SimulationEvent::Kind kind, int index, std::vector<int> nodes) const {
+    if (!options_.on_event) return;
     SimulationEvent event;
     event.kind = kind;
     event.time = now_;
     event.job = index;
-    return event;
+    event.nodes = std::move(nodes);
+    options_.on_event(event);
   }
   void handle(const Notice& notice);
   void try_queue();

@@ -148,7 +148,9 @@ void ClusterRun::begin_plan(Plan plan) {
     for (const Move& move : round) result_.staged += move.to == kStaging;
   }
   if (options_.on_event) {
-    SimulationEvent event = event_of(SimulationEvent::kPlan, -1);
+    SimulationEvent event;
+    event.kind = SimulationEvent::kPlan;
+    event.time = now_;
     event.status = plan.status;
     event.moves = static_cast<int>(moves.size());
     event.jobs = static_cast<int>(running.members.size());
@@ -230,11 +232,7 @@ void ClusterRun::start_move(int index, const Move& move) {
     departing_.push_back(transfer);
     ++it.transfers;
   }
-  if (options_.on_event) {
-    SimulationEvent event = event_of(SimulationEvent::kMove, index);
-    event.nodes = {old.value, move.to.value};
-    options_.on_event(event);
-  }
+  tell(SimulationEvent::kMove, index, {old.value, move.to.value});
 }
 
 // -- What follows -------------------------------------------------------------------------------
@@ -263,11 +261,15 @@ void ClusterRun::moves_done(int index) {
     done.push_back(move);
     NodeId& node = it.nodes[static_cast<size_t>(planner_.snapshot().group_index(move.group))]
                            [static_cast<size_t>(move.worker)];
-    if (move.from != kStaging) free_node(node);
+    if (move.from != kStaging) {
+      free_node(node);
+      tell(SimulationEvent::kLeave, index, {node.value});
+    }
     if (move.to == kStaging) continue;
     node = move.to;
     free_.release(node);
     hold_node(node);
+    tell(SimulationEvent::kArrive, index, {node.value});
     ++result_.jobs[static_cast<size_t>(index)].moves;
   }
   planner_.finish(done);
@@ -308,7 +310,7 @@ void ClusterRun::resume(int index) {
   go(index);
   resuming_.push_back(index);
   note_degrees(index);
-  if (options_.on_event) options_.on_event(event_of(SimulationEvent::kResume, index));
+  tell(SimulationEvent::kResume, index, {});
 }
 
 /// A job of a plan has ended. Its slots may make the rest of the plan needless, so what has not

@@ -29,11 +29,12 @@ struct JobResult {
 
 /// Something that happened, for the log and for pictures. Fields by kind.
 struct SimulationEvent {
-  enum Kind : uint8_t { kStart, kFinish, kPlan, kMove, kResume };
+  enum Kind : uint8_t { kStart, kFinish, kPlan, kMove, kLeave, kArrive, kResume };
   Kind kind = kStart;
   Time time = 0;
-  int job = -1;                              ///< all but kPlan
-  std::vector<int> nodes;                    ///< kStart: where; kMove: from, to
+  int job = -1;            ///< all but kPlan
+  std::vector<int> nodes;  ///< kStart: where; kMove, when the state leaves: from, to (-2: staging);
+                           ///< then kLeave: the node left; kArrive: the node come to
   PlanStatus status = PlanStatus::kUnknown;  ///< kPlan
   int moves = 0, jobs = 0;                   ///< kPlan: workers and jobs that move
   int excess = 0;                            ///< kPlan: before
