@@ -19,6 +19,26 @@ constexpr double kSecond_us = 1e6;
 /// A job that takes no time at all is as fast as it can be.
 double slowdown_of(const JobResult& job) { return job.ideal > 0 ? job.slowdown() : 1; }
 
+std::string_view name_of(SimulationEvent::Kind kind) {
+  switch (kind) {
+    case SimulationEvent::kStart:
+      return "start";
+    case SimulationEvent::kFinish:
+      return "finish";
+    case SimulationEvent::kPlan:
+      return "plan";
+    case SimulationEvent::kMove:
+      return "move";
+    case SimulationEvent::kLeave:
+      return "leave";
+    case SimulationEvent::kArrive:
+      return "arrive";
+    case SimulationEvent::kResume:
+      return "resume";
+  }
+  return "";
+}
+
 /// Lines `"name": value`, the last without a comma.
 class JsonLines {
  public:
@@ -140,9 +160,8 @@ std::string jobs_csv(const Trace& trace, const SimulationResult& result) {
 }
 
 std::string event_line(const SimulationEvent& event) {
-  constexpr const char* kNames[] = {"start", "finish", "plan", "move", "resume"};
   std::string line =
-      fmt::format("{{\"time_us\":{},\"event\":\"{}\"", event.time, kNames[event.kind]);
+      fmt::format("{{\"time_us\":{},\"event\":\"{}\"", event.time, name_of(event.kind));
   if (event.job >= 0) line += fmt::format(",\"job\":{}", event.job);
   if (event.kind == SimulationEvent::kStart) {
     line += fmt::format(",\"nodes\":[{}]", fmt::join(event.nodes, ","));
@@ -150,6 +169,8 @@ std::string event_line(const SimulationEvent& event) {
     const bool staged = event.nodes[1] == kStaging.value;
     line += fmt::format(",\"from\":{},\"to\":{}", event.nodes[0],
                         staged ? "\"@staging\"" : fmt::format("{}", event.nodes[1]));
+  } else if (event.kind == SimulationEvent::kLeave || event.kind == SimulationEvent::kArrive) {
+    line += fmt::format(",\"node\":{}", event.nodes[0]);
   } else if (event.kind == SimulationEvent::kPlan) {
     line += fmt::format(",\"status\":\"{}\",\"moves\":{},\"jobs\":{},\"excess_before\":{}",
                         name_of(event.status), event.moves, event.jobs, event.excess);

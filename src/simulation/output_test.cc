@@ -87,6 +87,11 @@ TEST(Output, EventsAreALineEach) {
             "{\"time_us\":12,\"event\":\"move\",\"job\":3,\"from\":4,\"to\":5}\n");
   event.nodes[1] = kStaging.value;
   EXPECT_THAT(event_line(event), HasSubstr("\"to\":\"@staging\""));
+  event.nodes = {7};
+  event.kind = SimulationEvent::kLeave;
+  EXPECT_EQ(event_line(event), "{\"time_us\":12,\"event\":\"leave\",\"job\":3,\"node\":7}\n");
+  event.kind = SimulationEvent::kArrive;
+  EXPECT_EQ(event_line(event), "{\"time_us\":12,\"event\":\"arrive\",\"job\":3,\"node\":7}\n");
   event.kind = SimulationEvent::kFinish;
   EXPECT_EQ(event_line(event), "{\"time_us\":12,\"event\":\"finish\",\"job\":3}\n");
   event.kind = SimulationEvent::kPlan;
