@@ -37,6 +37,15 @@ class Counts {
     int total() const { return up + stay + fixed; }
   };
 
+  /// What reach.cc notes of a group; of the latest question where the epoch is.
+  struct ReachMark {
+    static constexpr int kFar = 1 << 20;
+    uint64_t epoch = 0;
+    int level = kFar;
+    int other = kFar;  ///< through any other rack
+    RackId rack;
+  };
+
   struct GroupCounts {
     int weight = 1;  ///< parallel rings
     int slots = 1;   ///< per worker
@@ -44,6 +53,7 @@ class Counts {
     JobId job;
     int64_t state_bytes = 0;     ///< of one worker
     std::vector<Entry> entries;  ///< by (rack, class)
+    ReachMark reach;
   };
 
   struct RackCounts {
@@ -52,6 +62,7 @@ class Counts {
     IslandId island;
     std::vector<GroupId> groups;  ///< with a worker here, ascending
     int touched = 0;              ///< mark of a running search; zero between searches
+    uint64_t reach_epoch = 0;     ///< see ReachMark
   };
 
   /// Racks alike in all that matters to a worker that comes from outside: island, room and slack.
@@ -115,6 +126,8 @@ class Counts {
   /// Racks whose degree is above their bound, ascending.
   const std::vector<RackId>& over() const { return over_; }
   int excess() const { return excess_; }
+  /// One more for each question to the marks of reach.cc, so that nothing needs to be cleared.
+  uint64_t next_reach_epoch() { return ++reach_epoch_; }
 
   /// Workers of the group in the rack, all classes.
   int total(GroupId group, RackId rack) const;
@@ -164,6 +177,7 @@ class Counts {
   std::array<std::vector<GroupId>, kSmall> small_;  // by size − 1; the last is empty
   std::vector<RackId> over_;
   int excess_ = 0;
+  uint64_t reach_epoch_ = 0;
   Kinds kinds_;
 };
 

@@ -22,30 +22,21 @@
 
 namespace monkeytree {
 
-void Search::Reach::clear(size_t groups, size_t racks) {
-  if (best.size() < groups) best.resize(groups);
-  if (seen.size() < racks) seen.resize(racks, 0);
-  ++epoch;
-  open_slack.clear();
-  racks_here.clear();
-  frontier.clear();
-}
-
 /// Level of a group for a worker that leaves `from`.
-int Search::Reach::level(GroupId g, RackId from) const {
-  const Best& b = best[static_cast<size_t>(g.value)];
-  if (b.epoch != epoch) return kFar;
-  return b.rack == from ? b.other : b.level;
+int Search::reach_level(GroupId g, RackId from) const {
+  const Counts::ReachMark& mark = counts_.group(g).reach;
+  if (mark.epoch != reach_.epoch) return Counts::ReachMark::kFar;
+  return mark.rack == from ? mark.other : mark.level;
 }
 
-void Search::Reach::improve(GroupId g, RackId rack, int level) {
-  Best& b = best[static_cast<size_t>(g.value)];
-  if (b.epoch != epoch) {
-    b = {epoch, level, kFar, rack};
-    frontier.push_back(g);
-  } else if (b.rack != rack && level < b.other) {
-    b.other = level;
-    frontier.push_back(g);
+void Search::improve_reach(GroupId g, RackId rack, int level) {
+  Counts::ReachMark& mark = counts_.group(g).reach;
+  if (mark.epoch != reach_.epoch) {
+    mark = {reach_.epoch, level, Counts::ReachMark::kFar, rack};
+    reach_.frontier.push_back(g);
+  } else if (mark.rack != rack && level < mark.other) {
+    mark.other = level;
+    reach_.frontier.push_back(g);
   }
 }
 
@@ -80,14 +71,14 @@ bool Search::may_be_whole(GroupId g, int moves) const {
 bool Search::leaves_within(GroupId g, RackId from, int level) const {
   if (level < 0) return false;
   if (may_be_whole(g, level + 1)) return true;
-  if (reach_.level(g, from) <= level) return true;
+  if (reach_level(g, from) <= level) return true;
   const size_t known = std::min(static_cast<size_t>(level) + 1, reach_.open_slack.size());
   return known > 0 && counts_.group(g).weight <= reach_.open_slack[known - 1];
 }
 
 /// The rack has room, or loses a worker, at the next level that is looked at.
 void Search::add_to_reach(RackId rack) {
-  uint32_t& seen = reach_.seen[static_cast<size_t>(rack.value)];
+  uint64_t& seen = counts_.rack(rack).reach_epoch;
   if (seen == reach_.epoch) return;
   seen = reach_.epoch;
   reach_.racks_here.push_back(rack);
@@ -97,7 +88,7 @@ void Search::add_to_reach(RackId rack) {
 void Search::widen_reach(int level) {
   for (GroupId g : reach_.frontier) {
     for (const Counts::Entry& entry : counts_.group(g).entries) {
-      if (entry.up > 0 && reach_.level(g, entry.rack) <= level) add_to_reach(entry.rack);
+      if (entry.up > 0 && reach_level(g, entry.rack) <= level) add_to_reach(entry.rack);
     }
   }
   const auto add_all = [&](GroupId g) {
@@ -113,7 +104,10 @@ void Search::widen_reach(int level) {
 
 void Search::measure_reach(int levels) {
   constexpr int kAny = 1 << 20;  // more than any weight
-  reach_.clear(counts_.group_count(), counts_.rack_count());
+  reach_.epoch = counts_.next_reach_epoch();
+  reach_.open_slack.clear();
+  reach_.racks_here.clear();
+  reach_.frontier.clear();
   for (RackId rack : touched_) {
     if (counts_.free(rack, ClassId(0)) > 0) add_to_reach(rack);
   }
@@ -131,7 +125,7 @@ void Search::measure_reach(int levels) {
       const RackId rack = reach_.racks_here[done];
       for (GroupId g : counts_.rack(rack).groups) {
         if (counts_.total(g, rack) > 0 && !closed(g, rack, ClassId(0))) {
-          reach_.improve(g, rack, level);
+          improve_reach(g, rack, level);
         }
       }
     }

@@ -106,15 +106,19 @@ void Search::try_options(std::vector<Option>& options, int budget) {
       cut_ = true;
       break;
     }
-    if (!possible(option)) continue;  // an earlier sibling has forbidden it
-    const size_t before = undo_.size();
-    perform(option);
-    node(budget - option.cost);
-    rewind(before);
+    try_option(option, budget);
     if (done()) break;
-    forbid(option);
   }
   rewind(start);
+}
+
+void Search::try_option(const Option& option, int budget) {
+  if (!possible(option)) return;  // an earlier sibling has forbidden it
+  const size_t before = undo_.size();
+  perform(option);
+  node(budget - option.cost);
+  rewind(before);
+  if (!done()) forbid(option);
 }
 
 bool Search::possible(const Option& option) const {
@@ -202,6 +206,10 @@ void Search::branch_landing(int budget) {
     try_options(options, budget);
     return;
   }
+  if (budget == 1 && allowed_ == 0) {
+    branch_last_landing(open, joint);
+    return;
+  }
   for (const Pending& part : open) {
     const IslandId island = part.island;
     for (int r = 0; r < static_cast<int>(counts_.rack_count()); ++r) {
@@ -224,7 +232,6 @@ void Search::branch_landing(int budget) {
                               }),
                   options.end());
   }
-  if (tight && budget == 1) keep_relieving(options);
   if (allowed_ == 0 && counts_.class_count() == 1) {
     measure_reach(budget - 1);
     const size_t far = std::erase_if(options, [&](const Option& option) {
@@ -235,6 +242,48 @@ void Search::branch_landing(int budget) {
   }
   try_options(options, budget);
 }
+
+/// The same for the last move. Each option is tried as soon as it is found: in large clusters one
+/// of the first racks will often do.
+void Search::branch_last_landing(const std::vector<Pending>& open, bool joint) {
+  const Relief relief = measure_relief();
+  const bool measured = counts_.class_count() == 1;
+  if (measured) measure_reach(0);
+  const std::vector<Whole> whole = whole_;
+  const auto comes_into_question = [&](const Option& option) {
+    if (option.cost > 1 || !relieves(relief, option)) return false;
+    return !measured || option.what == Option::kComplete || may_be_whole(option.group, 1) ||
+           leaves_within(option.group, option.rack, 0);
+  };
+  const size_t start = undo_.size();
+  std::vector<Option> options, later;
+  for (const Pending& part : open) {
+    for (int r = 0; r < static_cast<int>(counts_.rack_count()) && !done(); ++r) {
+      const RackId rack(r);
+      if (counts_.rack(rack).island != part.island || closed(part.group, rack, part.node_class)) {
+        continue;
+      }
+      options.clear();
+      add_opening_options(part, rack, joint, options);
+      for (const Option& option : options) {
+        if (!comes_into_question(option)) {
+          cut_ = true;
+          continue;
+        }
+        if (shuffled_) {
+          later.push_back(option);
+          continue;
+        }
+        try_option(option, 1);
+        whole_ = whole;  // the children note their own
+        if (done()) break;
+      }
+    }
+  }
+  if (shuffled_) try_options(later, 1);
+  rewind(start);
+}
+
 /// May some of the parts be placed in the rack?
 bool Search::receives(const std::vector<Pending>& parts, RackId rack) const {
   return std::any_of(parts.begin(), parts.end(), [&](const Pending& part) {

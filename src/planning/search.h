@@ -109,7 +109,9 @@ class Search {
   void branch_degree(int budget);
   void branch_overfull(int budget, RackId rack, ClassId c);
   void branch_landing(int budget);
+  void branch_last_landing(const std::vector<Pending>& open, bool joint);
   void try_options(std::vector<Option>& options, int budget);
+  void try_option(const Option& option, int budget);
   void shuffle(std::vector<Option>& options);
   bool possible(const Option& option) const;
   void perform(const Option& option);
@@ -118,7 +120,13 @@ class Search {
 
   bool tight_options(const std::vector<Pending>& open, int budget,
                      std::vector<Option>& options) const;
-  void keep_relieving(std::vector<Option>& options);
+  struct Relief {  // who may come in where room is left; see tight_options()
+    bool any = true;
+    int slack = 0;
+    std::vector<GroupId> groups;
+  };
+  Relief measure_relief() const;
+  bool relieves(const Relief& relief, const Option& option) const;
   bool list_roomy(std::vector<RackId>& roomy) const;
   void add_newcomers(const std::vector<RackId>& roomy, int budget,
                      std::vector<Option>& options) const;
@@ -162,24 +170,13 @@ class Search {
     std::vector<RackId> racks;
   };
   struct Reach {  // of measure_reach()
-    static constexpr int kFar = 1 << 20;
-    struct Best {
-      uint32_t epoch = 0;
-      int level = kFar;
-      int other = kFar;  // through any other rack
-      RackId rack;
-    };
-    std::vector<Best> best;  // by group
-    std::vector<uint32_t> seen;
-    uint32_t epoch = 0;
+    uint64_t epoch = 0;
     std::vector<int> open_slack;  // by level: weight that may come in somewhere
     std::vector<RackId> racks_here;
     std::vector<GroupId> frontier;
-
-    void clear(size_t groups, size_t racks);
-    int level(GroupId group, RackId from) const;
-    void improve(GroupId group, RackId rack, int level);
   };
+  int reach_level(GroupId group, RackId from) const;
+  void improve_reach(GroupId group, RackId rack, int level);
   void measure_reach(int levels);
   void widen_reach(int level);
   void add_to_reach(RackId rack);

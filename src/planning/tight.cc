@@ -58,27 +58,25 @@ bool Search::tight_options(const std::vector<Pending>& open, int budget,
   return true;
 }
 
-/// Of options listed rack by rack where tight_options() was no restriction, those whose workers may
-/// come in where tight_options() says they must. For the last move: an earlier one might lower the
-/// degree there first.
-void Search::keep_relieving(std::vector<Option>& options) {
-  if (short_.empty()) return;
-  const std::vector<RackId> relieving = relieving_racks();
-  int slack = 0;
-  for (RackId rack : relieving) slack = std::max(slack, slack_within(rack, 0));
-  std::vector<GroupId> groups;
-  for (RackId rack : relieving) {
-    groups.insert(groups.end(), counts_.rack(rack).groups.begin(), counts_.rack(rack).groups.end());
+/// What tight_options() says where it was no restriction to lists of racks: where the workers that
+/// the last move takes out may come in. (An earlier move might lower the degree there first.)
+Search::Relief Search::measure_relief() const {
+  Relief relief;
+  if (short_.empty()) return relief;
+  relief.any = false;
+  for (RackId rack : relieving_racks()) {
+    relief.slack = std::max(relief.slack, slack_within(rack, 0));
+    const std::vector<GroupId>& here = counts_.rack(rack).groups;
+    relief.groups.insert(relief.groups.end(), here.begin(), here.end());
   }
-  std::sort(groups.begin(), groups.end());
-  const size_t before = options.size();
-  std::erase_if(options, [&](const Option& option) {
-    if (option.what == Option::kComplete) return false;
-    const Counts::GroupCounts& group = counts_.group(option.group);
-    return group.weight > slack && !may_be_whole(option.group, 1) &&
-           !std::binary_search(groups.begin(), groups.end(), option.group);
-  });
-  cut_ |= options.size() < before;
+  std::sort(relief.groups.begin(), relief.groups.end());
+  return relief;
+}
+
+bool Search::relieves(const Relief& relief, const Option& option) const {
+  if (relief.any || option.what == Option::kComplete) return true;
+  return counts_.group(option.group).weight <= relief.slack || may_be_whole(option.group, 1) ||
+         std::binary_search(relief.groups.begin(), relief.groups.end(), option.group);
 }
 
 /// Racks with room now; false where they are too many to be worth a list.
