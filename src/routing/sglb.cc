@@ -20,6 +20,8 @@ Sglb::Sglb(int racks, int spines, SglbRule rule)
       rule_(rule),
       up_(static_cast<size_t>(racks) * static_cast<size_t>(spines)),
       down_(up_.size()),
+      up_version_(static_cast<size_t>(racks), 1),
+      down_version_(static_cast<size_t>(racks), 1),
       scores_(static_cast<size_t>(spines)) {}
 
 void Sglb::score(int from_rack, int to_rack) {
@@ -38,24 +40,30 @@ void Sglb::score(int from_rack, int to_rack) {
 int Sglb::start(int from_rack, int to_rack, uint64_t hash) {
   score(from_rack, to_rack);
   const int spine = good_[hash % good_.size()];
-  ++up(from_rack, spine);
-  ++down(to_rack, spine);
+  add(from_rack, to_rack, spine, 1);
   return spine;
 }
 
-void Sglb::end(int from_rack, int to_rack, int spine) {
-  --up(from_rack, spine);
-  --down(to_rack, spine);
+void Sglb::end(int from_rack, int to_rack, int spine) { add(from_rack, to_rack, spine, -1); }
+
+void Sglb::add(int from_rack, int to_rack, int spine, int flows) {
+  up(from_rack, spine) += flows;
+  down(to_rack, spine) += flows;
+  ++up_version_[static_cast<size_t>(from_rack)];
+  ++down_version_[static_cast<size_t>(to_rack)];
 }
 
 int Sglb::tick(int from_rack, int to_rack, int spine, uint64_t hash) {
-  if (!rule_.count_self) end(from_rack, to_rack, spine);
+  const int self = rule_.count_self ? 0 : 1;
+  up(from_rack, spine) -= self;
+  down(to_rack, spine) -= self;
   score(from_rack, to_rack);
-  if (rule_.count_self) end(from_rack, to_rack, spine);
-  const bool stays = std::find(good_.begin(), good_.end(), spine) != good_.end();
-  const int chosen = stays ? spine : good_[hash % good_.size()];
-  ++up(from_rack, chosen);
-  ++down(to_rack, chosen);
+  up(from_rack, spine) += self;
+  down(to_rack, spine) += self;
+  if (std::find(good_.begin(), good_.end(), spine) != good_.end()) return spine;
+  const int chosen = good_[hash % good_.size()];
+  add(from_rack, to_rack, spine, -1);
+  add(from_rack, to_rack, chosen, 1);
   return chosen;
 }
 

@@ -31,6 +31,13 @@ class Sglb {
   /// The spine the flow should have from this tick on; counted there.
   int tick(int from_rack, int to_rack, int spine, uint64_t hash);
 
+  /// Changes whenever counts do that a flow between these racks looks at. While it stays what it
+  /// was when a flow was last told its spine, tick() would leave the flow where it is.
+  uint64_t version(int from_rack, int to_rack) const {
+    return up_version_[static_cast<size_t>(from_rack)] +
+           down_version_[static_cast<size_t>(to_rack)];
+  }
+
   const SglbRule& rule() const { return rule_; }
 
  private:
@@ -44,7 +51,10 @@ class Sglb {
 
   int spines_;
   SglbRule rule_;
+  void add(int from_rack, int to_rack, int spine, int flows);
+
   std::vector<int> up_, down_;
+  std::vector<uint64_t> up_version_, down_version_;  ///< by rack
   std::vector<int> scores_, sorted_, good_;
 };
 

@@ -120,6 +120,7 @@ void FastEngine::place(int index, std::span<const int> hosts, PairSpines spines)
       it.crossing.push_back(static_cast<int>(p));
     }
   }
+  if (sglb_ && !it.crossing.empty()) crossing_jobs_.insert(index);
   for (const int host : hosts) job_of_host_[static_cast<size_t>(host)] = index;
   it.open.assign(pairs.size(), 0);
   it.links.assign(pairs.size(), {});
@@ -131,6 +132,7 @@ void FastEngine::leave(int index) {
   Job& it = job(index);
   contention_.remove(index, it.loads);
   it.loads.clear();
+  crossing_jobs_.erase(index);
   it.walk.reset();
   for (const int host : it.hosts) job_of_host_[static_cast<size_t>(host)] = -1;
   queue_.set(index, kNever);
@@ -296,6 +298,7 @@ void FastEngine::advance(Time time, std::vector<Notice>& notices) {
   while (transfer_queue_.top_time() <= now_) {
     const int number = transfer_queue_.top();
     transfer_queue_.set(number, kNever);
+    crossing_transfers_.erase(number);
     const StreamIndex index = std::exchange(transfer_streams_[static_cast<size_t>(number)], -1);
     const Transfer& it = transfers_[static_cast<size_t>(number)];
     if (!sglb_) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "network/network.h"
@@ -53,6 +54,7 @@ class FastEngine final : public Engine {
     double rate = 0;
     int spine = -1;
     bool slowed = false;
+    uint64_t seen = 0;   ///< Sglb::version() when it was found well placed
     bool alone = false;  ///< on links that no other stream uses, and not in the network
   };
   using StreamIndex = int;
@@ -132,6 +134,8 @@ class FastEngine final : public Engine {
   std::vector<int> job_of_host_;    ///< running there, or -1
   std::vector<int> nic_transfers_;  ///< by link of a host
   std::vector<int> dirty_;
+  std::set<int> crossing_jobs_;  ///< under global load balancing: running, between racks
+  std::set<int> crossing_transfers_;
   EventQueue queue_;           ///< jobs
   EventQueue transfer_queue_;  ///< streams of transfers, by transfer
   std::vector<Transfer> transfers_;

@@ -200,6 +200,7 @@ void FastEngine::pick(StreamIndex index) {
   const FabricShape& shape = options_.fabric;
   const int from = path.links[0].value / 2, to = path.links[3].value / 2;
   const int owner = it.job >= 0 ? it.job : transfers_[static_cast<size_t>(it.vertex)].job;
+  if (it.job < 0) crossing_transfers_.insert(it.vertex);
   it.spine = sglb_->start(shape.rack_of(from), shape.rack_of(to),
                           flow_hash(static_cast<uint64_t>(from), static_cast<uint64_t>(to),
                                     static_cast<uint64_t>(owner)));
@@ -211,27 +212,32 @@ void FastEngine::pick(StreamIndex index) {
 void FastEngine::tick() {
   tick_ = kNever;
   std::vector<StreamIndex> active;
-  for (const Job& it : jobs_) {
+  const FabricShape& shape = options_.fabric;
+  for (const int index : crossing_jobs_) {
     const auto first = static_cast<std::ptrdiff_t>(active.size());
-    for (const StreamIndex s : it.streams) {
+    for (const StreamIndex s : job(index).streams) {
       if (stream(s).spine >= 0 && (stream(s).id.valid() || stream(s).alone)) active.push_back(s);
     }
     std::sort(active.begin() + first, active.end(),
               [&](StreamIndex a, StreamIndex b) { return stream(a).pair < stream(b).pair; });
   }
-  for (const StreamIndex s : transfer_streams_) {
-    if (s >= 0 && stream(s).spine >= 0) active.push_back(s);
+  for (const int number : crossing_transfers_) {
+    active.push_back(transfer_streams_[static_cast<size_t>(number)]);
   }
-  const FabricShape& shape = options_.fabric;
   for (const StreamIndex s : active) {
     Stream& it = stream(s);
     const LeafSpine::Path path = path_of(it);
     const int from = path.links[0].value / 2, to = path.links[3].value / 2;
+    const uint64_t version = sglb_->version(shape.rack_of(from), shape.rack_of(to));
+    if (it.seen == version) continue;
     const int owner = it.job >= 0 ? it.job : transfers_[static_cast<size_t>(it.vertex)].job;
     const int spine = sglb_->tick(shape.rack_of(from), shape.rack_of(to), it.spine,
                                   flow_hash(static_cast<uint64_t>(from), static_cast<uint64_t>(to),
                                             static_cast<uint64_t>(owner)));
-    if (spine == it.spine) continue;
+    if (spine == it.spine) {
+      it.seen = version;
+      continue;
+    }
     withdraw(s);
     it.spine = spine;
     reroute(s);
