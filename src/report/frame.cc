@@ -196,14 +196,13 @@ void draw_bar(Canvas& canvas, double x, double y, double width, double height, i
   const std::string color = color_of(style);
   canvas.rect(x, y, width, height, fmt::format("bar {} {}", fill_of(style), color), tip);
   const std::string stripe = fmt::format("stripe {}", color);
-  if (fill_number(style) == 1) {
-    for (double at = y + height - 4; at > y + 1; at -= 4) {
-      canvas.line(x, at, x + width, at, stripe);
-    }
-  } else if (fill_number(style) == 3) {
-    for (double at = x + 4; at < x + width - 1; at += 4) {
-      canvas.line(at, y, at, y + height, stripe);
-    }
+  constexpr double kApart = 4;
+  const bool across = fill_number(style) == 1;
+  const bool along = fill_number(style) == 3;
+  const int stripes = static_cast<int>(((across ? height : width) - 1) / kApart);
+  for (int i = 1; i <= stripes && (across || along); ++i) {
+    const double at = across ? y + height - i * kApart : x + i * kApart;
+    across ? canvas.line(x, at, x + width, at, stripe) : canvas.line(at, y, at, y + height, stripe);
   }
 }
 

@@ -133,7 +133,9 @@ void Scale::linear_ticks(int wanted, Ends ends) {
   }
   if (power != 0) factor_ = power_of_ten(power);
   const Step shown{step.digit, step.exponent - power};
-  for (double i = first; i <= last; ++i) {
+  const int count = static_cast<int>(last - first) + 1;
+  for (int k = 0; k < count; ++k) {
+    const double i = first + k;
     ticks_.push_back({multiple(step, i), grouped_text(multiple(shown, i), -shown.exponent)});
   }
 }
@@ -196,8 +198,10 @@ void Scale::time_ticks(int wanted) {
   }
   while (static_cast<double>(step) < least) step *= 10;
   const double width = static_cast<double>(step);
-  for (double i = std::ceil(low_ / width); i * width <= high_; ++i) {
-    ticks_.push_back({i * width, date_label(static_cast<int64_t>(i) * step, step)});
+  const auto first = static_cast<int64_t>(std::ceil(low_ / width));
+  const auto last = static_cast<int64_t>(std::floor(high_ / width));
+  for (int64_t i = first; i <= last; ++i) {
+    ticks_.push_back({static_cast<double>(i) * width, date_label(i * step, step)});
   }
 }
 
