@@ -1,6 +1,7 @@
 #include "routing/sglb.h"
 
 #include <algorithm>
+#include <array>
 
 namespace monkeytree {
 
@@ -24,22 +25,44 @@ Sglb::Sglb(int racks, int spines, SglbRule rule)
       down_version_(static_cast<size_t>(racks), 1),
       scores_(static_cast<size_t>(spines)) {}
 
+/// Counts how many spines have each score, up to the median's: scores are small.
 void Sglb::score(int from_rack, int to_rack) {
+  std::array<int, 64> spines_with{};
+  const int* const ups = &up(from_rack, 0);
+  const int* const downs = &down(to_rack, 0);
+  int most = 0;
   for (int s = 0; s < spines_; ++s) {
-    scores_[static_cast<size_t>(s)] = up(from_rack, s) + down(to_rack, s);
+    const int score = ups[s] + downs[s];
+    scores_[static_cast<size_t>(s)] = score;
+    most = std::max(most, score);
+    ++spines_with[static_cast<size_t>(score) % spines_with.size()];
   }
-  sorted_ = scores_;
-  const auto median = sorted_.begin() + (spines_ - 1) / 2;
-  std::nth_element(sorted_.begin(), median, sorted_.end());
-  good_.clear();
-  for (int s = 0; s < spines_; ++s) {
-    if (scores_[static_cast<size_t>(s)] <= *median) good_.push_back(s);
+  const int half = (spines_ + 1) / 2;
+  if (most < static_cast<int>(spines_with.size())) {
+    worst_good_ = 0;
+    for (int sum = spines_with[0]; sum < half;) {
+      sum += spines_with[static_cast<size_t>(++worst_good_)];
+    }
+  } else {
+    sorted_ = scores_;
+    std::nth_element(sorted_.begin(), sorted_.begin() + half - 1, sorted_.end());
+    worst_good_ = sorted_[static_cast<size_t>(half - 1)];
+  }
+}
+
+/// The good spine of the hash.
+int Sglb::choose(uint64_t hash) const {
+  uint64_t good = 0;
+  for (const int score : scores_) good += score <= worst_good_;
+  uint64_t left = hash % good;
+  for (int s = 0;; ++s) {
+    if (scores_[static_cast<size_t>(s)] <= worst_good_ && left-- == 0) return s;
   }
 }
 
 int Sglb::start(int from_rack, int to_rack, uint64_t hash) {
   score(from_rack, to_rack);
-  const int spine = good_[hash % good_.size()];
+  const int spine = choose(hash);
   add(from_rack, to_rack, spine, 1);
   return spine;
 }
@@ -60,8 +83,8 @@ int Sglb::tick(int from_rack, int to_rack, int spine, uint64_t hash) {
   score(from_rack, to_rack);
   up(from_rack, spine) += self;
   down(to_rack, spine) += self;
-  if (std::find(good_.begin(), good_.end(), spine) != good_.end()) return spine;
-  const int chosen = good_[hash % good_.size()];
+  if (scores_[static_cast<size_t>(spine)] <= worst_good_) return spine;
+  const int chosen = choose(hash);
   add(from_rack, to_rack, spine, -1);
   add(from_rack, to_rack, chosen, 1);
   return chosen;

@@ -46,7 +46,7 @@ class Sglb {
   size_t index(int rack, int spine) const {
     return static_cast<size_t>(rack) * static_cast<size_t>(spines_) + static_cast<size_t>(spine);
   }
-  /// Fills good_ with the good spines, ascending.
+  /// Finds scores_ and worst_good_, the worst score of a good spine.
   void score(int from_rack, int to_rack);
 
   int spines_;
@@ -55,7 +55,10 @@ class Sglb {
 
   std::vector<int> up_, down_;
   std::vector<uint64_t> up_version_, down_version_;  ///< by rack
-  std::vector<int> scores_, sorted_, good_;
+  int choose(uint64_t hash) const;
+
+  std::vector<int> scores_, sorted_;
+  int worst_good_ = 0;
 };
 
 /// The hash of a flow: source host, destination host and job, mixed.
