@@ -190,9 +190,10 @@ class RackDrawing {
     canvas_.text(x + name_width_ - 10, middle, shorten(rack.name, kWidestName, kTextSize), "tick",
                  Anchor::kEnd);
     for (size_t i = 0; i < rack.slots.size(); ++i) {
+      const size_t line = i / per_line_;
       const auto found = colors_.find(rack.slots[i].job);
       draw_slot(rack.slots[i], x + name_width_ + static_cast<double>(i % per_line_) * cell_,
-                y + static_cast<double>(i / per_line_) * cell_, cell_,
+                y + static_cast<double>(line) * cell_, cell_,
                 found == colors_.end() ? 0 : found->second);
     }
     canvas_.text(x + block_, middle, degree_text(rack), over(rack) ? "warn" : "tick", Anchor::kEnd);
@@ -213,7 +214,8 @@ class RackDrawing {
       }
       std::string names;
       for (const auto& [job, letter] : jobs) {
-        names += (names.empty() ? "" : ", ") + (job == letter ? job : letter + " " + job);
+        if (!names.empty()) names += ", ";
+        names += job == letter ? job : fmt::format("{} {}", letter, job);
       }
       table.rows.push_back({rack.name, rack.degree, rack.bound,
                             std::max(0, rack.degree - rack.bound), slots, names});

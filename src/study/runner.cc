@@ -275,7 +275,7 @@ std::optional<std::string> CellFolder::load(std::string_view key) {
 
 absl::Status CellFolder::store(std::string_view key, std::string_view text) {
   const absl::Status status = write_file(path(key), text);
-  if (status.ok()) return status;
+  if (status.ok()) return absl::OkStatus();
   return absl::Status(status.code(),
                       fmt::format("{}: {}", path(key), std::string(status.message())));
 }
