@@ -202,6 +202,19 @@ TEST(Search, WhatComesAndWhatGoesMayChangePlaces) {
   expect_answer(snapshot, counts, 0, 3);
 }
 
+TEST(Search, WhatComesAndWhatGoesMayChangePlacesThoughTheyWeighTheSame) {
+  // The same with one ring each: U's worker of r0 has room in r1 only, beside that of r2.
+  Snapshot snapshot = racks_of("r0 UKKK\nr1 HLL.\nr2 UMMM\nr3 HHZZ\nr4 UUWW\n", {0, 1, 1, 1, 1});
+  for (GroupId g : snapshot.groups.keys()) {
+    Job& job = snapshot.jobs[snapshot.groups[g].job];
+    if (job.id == "H") snapshot.groups[g].pinned = {1, 2};
+    if (job.id == "U") snapshot.groups[g].pinned = {2, 3};
+    job.movable = job.id != "Z" && job.id != "W";
+  }
+  Counts counts(snapshot);
+  expect_answer(snapshot, counts, 0, 3);
+}
+
 TEST(Search, LimitsLeaveTheCountsAsTheyWere) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const DrawnInstance instance = draw_instance(seed, DrawnSize::kTight);
