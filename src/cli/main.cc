@@ -14,6 +14,7 @@
 #include "cli/help.h"
 #include "cli/import.h"
 #include "cli/plan.h"
+#include "cli/report.h"
 #include "cli/route.h"
 #include "cli/simulate.h"
 
@@ -32,6 +33,7 @@ constexpr const char* kExamples =
     "  monkeytree plan cluster.json --json     the same for programs\n"
     "  monkeytree route cluster.json           the uplink of every flow\n"
     "  monkeytree simulate scenario.yaml       what congestion costs, simulated\n"
+    "  monkeytree report --help                what it has cost you: from Slurm's log\n"
     "  monkeytree COMMAND --help               what a command takes, by example\n"
     "\n"
     "Exit codes: 0 done, 1 failed, 2 bad usage or bad input, 3 infeasible or refuted,\n"
@@ -63,6 +65,7 @@ int run(int argc, char** argv) {
   add_check(app, exit_code);
   add_route(app, exit_code);
   add_simulate(app, exit_code);
+  add_report(app, exit_code);
   add_completion(app, exit_code);
   refuse_empty_values(app);
   try {

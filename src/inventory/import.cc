@@ -83,6 +83,19 @@ std::optional<Snapshot> import_slurm(const SlurmFiles& files, Diagnostics& diagn
   return build_snapshot(facts, diagnostics);
 }
 
+std::optional<Snapshot> import_slurm_fabric(const SlurmFiles& files, Diagnostics& diagnostics) {
+  SlurmFacts facts;
+  facts.topology_file = files.topology;
+  const ReadText read = [](const std::string& name) { return read_file(name); };
+  std::optional<Topology> topology =
+      read_topology(files.topology, files.topology_name, read, diagnostics);
+  std::optional<Uplinks> uplinks = read_uplinks(files.uplinks, diagnostics);
+  if (!topology || !uplinks) return std::nullopt;
+  facts.topology = *std::move(topology);
+  facts.uplinks = *std::move(uplinks);
+  return build_snapshot(facts, diagnostics);
+}
+
 std::optional<Snapshot> import_csv(const CsvFiles& files, Diagnostics& diagnostics) {
   const std::optional<Uplinks> uplinks = read_uplinks(files.uplinks, diagnostics);
   const std::optional<std::string> text = read_text(files.fabric, diagnostics);

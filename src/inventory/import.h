@@ -26,6 +26,9 @@ struct SlurmFiles {
 /// nullopt exactly when there was an error.
 std::optional<Snapshot> import_slurm(const SlurmFiles& files, Diagnostics& diagnostics);
 
+/// The racks and nodes of a topology, without jobs, a slot each; `jobs` and `nodes` are not read.
+std::optional<Snapshot> import_slurm_fabric(const SlurmFiles& files, Diagnostics& diagnostics);
+
 struct CsvFiles {
   std::string fabric;
   std::string host;               ///< column

@@ -90,6 +90,7 @@ class SacctReader {
     name_ = columns.find({"JobName"});
     user_ = columns.find({"User"});
     partition_ = columns.find({"Partition"});
+    comment_ = columns.find({"Comment"});
     return id_ && start_ && (end_ || elapsed_ || elapsed_raw_);
   }
 
@@ -125,6 +126,7 @@ class SacctReader {
     job.name = cell(name_);
     job.user = cell(user_);
     job.partition = cell(partition_);
+    job.comment = cell(comment_);
     if (tres_) job.gpus = gpus_in_tres(cell(tres_));
     job.node_count = count_of(cell(node_count_));
     if (job.node_count == 0) job.node_count = resource(cell(tres_), "node").value_or(0);
@@ -189,7 +191,7 @@ class SacctReader {
   int line_ = 0;
   size_t cell_count_ = 0, mentions_ = 0;
   std::optional<size_t> id_, submit_, start_, end_, elapsed_, elapsed_raw_, state_, tres_,
-      node_count_, node_list_, name_, user_, partition_;
+      node_count_, node_list_, name_, user_, partition_, comment_;
   std::map<std::string, std::vector<int32_t>, std::less<>> lists_;
   std::map<std::string, int32_t, std::less<>> numbers_;
 };

@@ -14,7 +14,7 @@ namespace monkeytree {
 /// A job as Slurm's accounting tells it. Times are µs of the cluster's local clock (see time_us()).
 struct SacctJob {
   std::string id;  ///< "4711", "4711_3" of an array, "4711+1" of a heterogeneous job
-  std::string name, user, partition;
+  std::string name, user, partition, comment;
   std::string state;  ///< its first word: "COMPLETED", "CANCELLED", "RUNNING"
   int64_t submit_us = 0, start_us = 0;
   std::optional<int64_t> end_us;  ///< none while it runs
@@ -32,8 +32,8 @@ struct SacctLog {
 
 /// Reads `sacct --parsable2` (or `--parsable`) with its header; columns by name, others unused:
 /// JobID; Start; End or Elapsed or ElapsedRaw; and where they are there Submit, State, AllocTRES
-/// (else ReqTRES), AllocNodes or NNodes, NodeList, JobName, User, Partition. Times are ISO or, with
-/// SLURM_TIME_FORMAT=%s, seconds. Errors: no such header, or node lists of more than 2^27 nodes in
+/// (else ReqTRES), AllocNodes or NNodes, NodeList, JobName, User, Partition, Comment. Times are ISO
+/// or, with SLURM_TIME_FORMAT=%s, seconds. Errors: no such header, or node lists of more than 2^27 nodes in
 /// all. Left out and counted: steps of jobs, jobs that have not started, and rows that make no
 /// sense. With `--duplicates` each run of a requeued job is a job.
 std::optional<SacctLog> read_sacct(std::string_view text, std::string_view file,
