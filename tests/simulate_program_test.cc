@@ -146,9 +146,11 @@ TEST_F(SimulateProgram, TheCommandLineGoesBeforeTheScenario) {
   EXPECT_EQ(run("b", {kSmall}).exit_code, 0);
   EXPECT_NE(folder_.read("a/jobs.csv"), folder_.read("b/jobs.csv"));
   const std::string trace = kData + "traces/trace_b.csv";
-  const ProgramRun ended =
-      run_program({"simulate", folder_.write("s.yaml", "seed: 1\n"), "--trace", trace});
+  const std::string example = std::string(MONKEYTREE_SOURCE_DIR) + "/examples/scenario.yaml";
+  const ProgramRun ended = run_program({"simulate", example, "--trace", trace});
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_EQ(run_program({"simulate", folder_.write("s.yaml", "seed: 1\n"), "--trace", trace}).out,
+            ended.out);  // the example is the paper's cluster, and so are the defaults
   EXPECT_THAT(ended.out, HasSubstr("40 of 40 jobs ended"));
   EXPECT_THAT(ended.out, HasSubstr("The network was never exercised"));
   EXPECT_THAT(run_program({"simulate", kSmall, "--system", "ecpm"}).err, HasSubstr("--system: "));

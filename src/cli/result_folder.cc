@@ -95,7 +95,7 @@ absl::Status ResultFolder::close_log() {
 }
 
 absl::Status ResultFolder::write(const std::string& name, std::string_view text) const {
-  const absl::Status status = write_file(name_of(name), text);
+  absl::Status status = write_file(name_of(name), text);
   if (status.ok()) return status;
   return absl::UnavailableError(
       fmt::format("{}: {}", printable(name_of(name)), std::string(status.message())));
