@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/common.h"
@@ -44,15 +45,18 @@ class PlanText {
         if (plan_.moves == 0) return paint_.good("optimal") + ": no move makes it better (proved)";
         return fmt::format("{}: {} {};\n{}", paint_.good("optimal"), moved, end, proved());
       case PlanStatus::kFeasible:
-        return fmt::format("{}: {} {};\na limit was hit: {}", paint_.bad("feasible"), moved, end,
-                           known());
+        return fmt::format("{}: {} {};\n{}: {}", paint_.bad("feasible"), moved, end,
+                           plan_.limited ? "a limit was hit" : unproved(), known());
       case PlanStatus::kInfeasible:
         return fmt::format(
             "{}: no placement meets every bound (proved)\n{}--best-effort finds the least excess",
             paint_.bad("infeasible"), conflict());
       case PlanStatus::kUnknown:
         return paint_.bad("unknown") +
-               ": a limit was hit before a plan was found, or a proof that there is none";
+               (plan_.limited
+                    ? ": a limit was hit before a plan was found, or a proof that there is none"
+                    : ": no plan was found that the nodes can take, nor a proof that there is "
+                      "none");
     }
     return "";
   }
@@ -65,6 +69,11 @@ class PlanText {
   std::string proved() const {
     if (plan_.best_effort) return "least excess, and fewest moves for it (both proved)";
     return "no plan has fewer moves (proved)";
+  }
+
+  std::string_view unproved() const {
+    const bool excess = plan_.best_effort && plan_.excess_lower_bound;
+    return excess ? "not proved to be the least excess" : "not proved to be the fewest";
   }
 
   std::string known() const {

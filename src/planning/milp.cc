@@ -354,6 +354,7 @@ Plan plan_milp(const Snapshot& snapshot, const PlanOptions& options, double time
   const MilpAnswer answer = milp_answer(snapshot, options, time_limit_s);
   Plan plan;
   plan.status = answer.status;
+  plan.limited = plan.status == PlanStatus::kFeasible || plan.status == PlanStatus::kUnknown;
   plan.best_effort = options.best_effort;
   plan.bounds = effective_bounds(snapshot, options);
   plan.before = plan.after = fragmentation(snapshot);
@@ -367,6 +368,7 @@ Plan plan_milp(const Snapshot& snapshot, const PlanOptions& options, double time
   std::optional<std::vector<Round>> rounds = order_moves(snapshot, answer.changes);
   if (!rounds) {  // mixed slots that no node can take
     plan.status = PlanStatus::kUnknown;
+    plan.limited = false;
     plan.lower_bound = std::nullopt;
     plan.excess_lower_bound = std::nullopt;
     return plan;

@@ -34,6 +34,7 @@ struct Plan {
   int moves = 0;                   ///< a staged move counts once
   std::optional<int> lower_bound;  ///< on the moves; none for infeasible and unknown
   bool best_effort = false;        ///< as asked for: the bounds need not be met
+  bool limited = false;            ///< feasible or unknown because the work or the time was used up
   int excess_before = 0;
   int excess_after = 0;
   std::optional<int> excess_lower_bound;  ///< with best effort, where the least excess is unproved

@@ -344,6 +344,7 @@ Plan Planner::plan(const PlanOptions& options) {
     }
   }
   plan.status = solution.status;
+  plan.limited = solution.limited && solution.status != PlanStatus::kOptimal;
   plan.after = plan.before;
   plan.conflict = solution.conflict;
   std::optional<std::vector<Round>> rounds;

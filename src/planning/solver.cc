@@ -48,8 +48,8 @@ class Solver {
       solution_.status = PlanStatus::kCompliant;
       return solution_;
     }
-    if (meet_bounds() || !options_.best_effort) return solution_;
-    least_excess();
+    if (!meet_bounds() && options_.best_effort) least_excess();
+    solution_.limited = !settled() && spent();
     return solution_;
   }
 

@@ -18,6 +18,7 @@ struct Solution {
   int lower_bound = 0;
   int excess_lower_bound = 0;
   std::vector<RackId> conflict;
+  bool limited = false;  ///< the limits came before the answer was complete
 
   int moves() const;
 };
