@@ -5,6 +5,9 @@
 namespace monkeytree {
 namespace {
 
+/// Up to here a search by halves costs more than it saves.
+constexpr size_t kFewEntries = 8;
+
 template <class T>
 void insert_sorted(std::vector<T>& items, const T& item) {
   items.insert(std::lower_bound(items.begin(), items.end(), item), item);
@@ -288,6 +291,12 @@ void Counts::set_bound(RackId r, int bound) {
 
 int Counts::find(GroupId g, RackId rack) const {
   const std::vector<Entry>& entries = groups_[g].entries;
+  if (entries.size() <= kFewEntries) {  // most groups: looking at each is the fastest
+    for (size_t i = 0; i < entries.size(); ++i) {
+      if (entries[i].rack == rack) return static_cast<int>(i);
+    }
+    return -1;
+  }
   const auto at = std::lower_bound(entries.begin(), entries.end(), rack,
                                    [](const Entry& e, RackId r) { return e.rack < r; });
   return at != entries.end() && at->rack == rack ? static_cast<int>(at - entries.begin()) : -1;
@@ -306,6 +315,10 @@ int Counts::find(GroupId g, RackId rack, ClassId c) const {
 int Counts::total(GroupId g, RackId rack) const {
   const std::vector<Entry>& entries = groups_[g].entries;
   int sum = 0;
+  if (entries.size() <= kFewEntries) {
+    for (const Entry& entry : entries) sum += entry.rack == rack ? entry.total() : 0;
+    return sum;
+  }
   for (int i = find(g, rack); i >= 0 && i < static_cast<int>(entries.size()); ++i) {
     const Entry& entry = entries[static_cast<size_t>(i)];
     if (entry.rack != rack) break;
