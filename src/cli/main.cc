@@ -17,6 +17,7 @@
 #include "cli/report.h"
 #include "cli/route.h"
 #include "cli/simulate.h"
+#include "cli/study.h"
 
 namespace monkeytree {
 namespace {
@@ -34,6 +35,7 @@ constexpr const char* kExamples =
     "  monkeytree route cluster.json           the uplink of every flow\n"
     "  monkeytree simulate scenario.yaml       what congestion costs, simulated\n"
     "  monkeytree report --help                what it has cost you: from Slurm's log\n"
+    "  monkeytree study                        many runs as a page with charts\n"
     "  monkeytree COMMAND --help               what a command takes, by example\n"
     "\n"
     "Exit codes: 0 done, 1 failed, 2 bad usage or bad input, 3 infeasible or refuted,\n"
@@ -66,6 +68,7 @@ int run(int argc, char** argv) {
   add_route(app, exit_code);
   add_simulate(app, exit_code);
   add_report(app, exit_code);
+  add_study(app, exit_code);
   add_completion(app, exit_code);
   refuse_empty_values(app);
   try {

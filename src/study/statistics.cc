@@ -73,7 +73,7 @@ Estimate paired_difference(std::span<const double> a, std::span<const double> b)
   return estimate(differences);
 }
 
-Summary summarize(std::span<const double> values) {
+Distribution distribution_of(std::span<const double> values) {
   std::vector<double> sorted(values.begin(), values.end());
   std::sort(sorted.begin(), sorted.end());
   return {.count = sorted.size(),

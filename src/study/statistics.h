@@ -29,8 +29,8 @@ Estimate estimate(std::span<const double> values);
 /// shorter list is left out.
 Estimate paired_difference(std::span<const double> a, std::span<const double> b);
 
-/// A row of a summary: the values of one run, such as the slowdown of each job.
-struct Summary {
+/// The values of one run, such as the slowdown of each job.
+struct Distribution {
   size_t count = 0;
   double mean = 0;
   double deviation = 0;  ///< of the sample, n − 1 below the root; NaN with fewer than two
@@ -42,7 +42,7 @@ struct Summary {
 };
 
 /// NaN throughout where there is nothing. O(n log n).
-Summary summarize(std::span<const double> values);
+Distribution distribution_of(std::span<const double> values);
 
 /// The sample's standard deviation; NaN with fewer than two values.
 double deviation_of(std::span<const double> values);

@@ -91,8 +91,8 @@ TEST(Estimate, PairsShowWhatApartIsHidden) {
   EXPECT_EQ(paired_difference(a, std::vector<double>{1.0}).count, 1u);
 }
 
-TEST(Summary, OfValues) {
-  const Summary s = summarize(std::vector<double>{5, 1, 2, 3, 4});
+TEST(Distribution, OfValues) {
+  const Distribution s = distribution_of(std::vector<double>{5, 1, 2, 3, 4});
   EXPECT_EQ(s.count, 5u);
   EXPECT_DOUBLE_EQ(s.mean, 3);
   EXPECT_DOUBLE_EQ(s.deviation, std::sqrt(2.5));
@@ -100,8 +100,8 @@ TEST(Summary, OfValues) {
   EXPECT_DOUBLE_EQ(s.p50, 3);
   EXPECT_DOUBLE_EQ(s.p90, 4.6);
   EXPECT_DOUBLE_EQ(s.max, 5);
-  EXPECT_TRUE(std::isnan(summarize({}).p99));
-  EXPECT_TRUE(std::isnan(summarize(std::vector<double>{1}).deviation));
+  EXPECT_TRUE(std::isnan(distribution_of({}).p99));
+  EXPECT_TRUE(std::isnan(distribution_of(std::vector<double>{1}).deviation));
 }
 
 }  // namespace
