@@ -170,6 +170,7 @@ struct PictureSlot {
   std::string job = {};     ///< who holds it; names the colour
   std::string letter = {};  ///< drawn in the slot; the job's first letter where empty
   bool crosses = false;     ///< its group has workers in other racks too: coloured, else grey
+  int style = -1;           ///< its colour, to keep it in several pictures; -1: by appearance
 };
 
 struct PictureRack {

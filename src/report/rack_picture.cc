@@ -40,7 +40,7 @@ class RackDrawing {
       degree_width_ = std::max(degree_width_, text_width(degree_text(rack), kTextSize) + 10);
       for (const PictureSlot& slot : rack.slots) {
         if (slot.state == PictureSlot::kHeld && slot.crosses) {
-          colors_.emplace(slot.job, static_cast<int>(colors_.size()));
+          colors_.emplace(slot.job, style_of(slot.style, colors_.size()));
         }
       }
     }

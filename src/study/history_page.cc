@@ -97,17 +97,15 @@ class HistoryPage {
   void key_figures() {
     const ReplayTotals& lost = replay_.recorded_total;
     const double days = std::max(span_s() / 86400, 1e-9);
-    page_.key_figures(
-        {{amount(hours(lost.over_s)), "hours with a rack above its bound",
-          percent(lost.over_s, span_s()) + " of the time"},
-         {amount(hours(lost.excess_s)), "uplink-hours short",
-          fmt::format("at worst {} at once", count_of(lost.max_excess, "uplink"))},
-         {amount(hours(lost.lost_gpu_s)), "GPU-hours lost, estimated",
-          percent(lost.lost_gpu_s, replay_.busy_gpu_s) + " of all"},
-         {amount(hours(saved_s())), "GPU-hours MonkeyTree would have saved",
-          "estimated, its pauses paid"},
-         {grouped_text(static_cast<double>(replay_.kept.moves), 0), "moves for that",
-          fmt::format("{} a day", amount(static_cast<double>(replay_.kept.moves) / days))}});
+    page_.key_figures({{amount(hours(lost.over_s)), "hours with a rack above its bound",
+                        percent(lost.over_s, span_s()) + " of the time"},
+                       {amount(hours(lost.excess_s)), "uplink-hours short",
+                        fmt::format("at worst {} at once", count_of(lost.max_excess, "uplink"))},
+                       {amount(hours(lost.lost_gpu_s)), "GPU-hours lost, estimated",
+                        percent(lost.lost_gpu_s, replay_.busy_gpu_s) + " of all"},
+                       {amount(hours(saved_s())), "GPU-hours MonkeyTree would have saved",
+                        fmt::format("with {}, {} a day", count_of(replay_.kept.moves, "move"),
+                                    amount(static_cast<double>(replay_.kept.moves) / days))}});
   }
 
   std::string assumption() const {
@@ -205,24 +203,27 @@ class HistoryPage {
     std::sort(held.begin(), held.end());
     page_.paragraph(fmt::format(
         "From the first moment at which a rack was above its bound MonkeyTree would have planned "
-        "at every start or end that left one so: {} with {}, a pause of {} s each for the moved "
-        "job. {} left a rack above its bound, as no placement of the movable jobs was found that "
-        "meets all bounds.{}",
+        "at every start or end that left one so: {} with {}, each with a pause of {} s for the "
+        "moved job. {}{}",
         count_of(kept.plans, "plan"), count_of(kept.moves, "move"), short_text(options_.pause_s),
-        count_of(kept.short_plans, "plan"),
+        kept.short_plans == 0
+            ? "Every plan met all bounds."
+            : fmt::format("{} left a rack above its bound: no placement that meets them all was "
+                          "found.",
+                          count_of(kept.short_plans, "plan")),
         held.empty() ? std::string()
-                     : fmt::format(" Where a plan met all bounds they held for {} h in the median "
+                     : fmt::format(" Where all bounds were met they held for {} h in the median "
                                    "({} h in the mean) until the next job broke one.",
                                    amount(hours(quantile_of_sorted(held, 0.5))),
                                    amount(hours(mean_of(held))))));
     page_.paragraph(fmt::format(
         "Jobs arrive on their recorded nodes, though a scheduler would have answered to the moved "
-        "ones. {} came to another free node of the recorded rack, which changes no degree. {} had "
-        "to go to another rack (a conflict), and {} stayed as recorded for want of free nodes. Its "
-        "placement had fewer uplinks short than the record for {} h, and more for {} h.",
-        count_of(kept.replaced, "worker"),
-        fmt::format("{} of {}", count_of(kept.conflicts, "worker"),
-                    count_of(kept.conflict_jobs, "job")),
+        "ones. Of {} {} came to another free node of the recorded rack, which changes no degree, "
+        "{} (of {}) had to go to another rack, a conflict, and {} stayed as recorded for want of "
+        "free nodes. MonkeyTree's placement had fewer uplinks short than the record for {} h, and "
+        "more for {} h.",
+        count_of(kept.workers, "worker"), grouped_text(static_cast<double>(kept.replaced), 0),
+        grouped_text(static_cast<double>(kept.conflicts), 0), count_of(kept.conflict_jobs, "job"),
         count_of(kept.left_as_recorded, "job"), amount(hours(replay_.ahead_s)),
         amount(hours(replay_.behind_s))));
   }
@@ -269,8 +270,9 @@ class HistoryPage {
     const Analysis before = analyze(snapshot);
     const std::vector<RackId> racks = racks_drawn(snapshot, before, plan);
     const IdVector<JobId, char> letters = letters_of(snapshot, before);
+    const IdVector<JobId, int> styles = styles_of(snapshot, before);
     page_.add(draw(picture(
-        snapshot, before, racks, letters, moment_text(worst.time_us) + ", as recorded",
+        snapshot, before, racks, letters, styles, moment_text(worst.time_us) + ", as recorded",
         fmt::format("{} above the bound, {} short; {} GPUs as good as idle in that moment, {} "
                     "GPU-hours in that hour.",
                     count_of(static_cast<int64_t>(before.over.size()), "rack"),
@@ -289,7 +291,7 @@ class HistoryPage {
     }
     const Analysis after = analyze(snapshot);
     page_.add(draw(picture(
-        snapshot, after, racks, letters,
+        snapshot, after, racks, letters, styles,
         fmt::format("{}, after {}", moment_text(worst.time_us), count_of(plan.moves, "move")),
         plan.excess_after == 0 ? "Every flow has an uplink of its own."
                                : fmt::format("{} still short: no plan meets every bound.",
@@ -361,9 +363,21 @@ class HistoryPage {
     return letters_for(snapshot, first);
   }
 
+  /// A colour for each job, the same before and after; those that cross racks come first.
+  static IdVector<JobId, int> styles_of(const Snapshot& snapshot, const Analysis& analysis) {
+    IdVector<JobId, int> styles(snapshot.jobs.size(), -1);
+    int next = 0;
+    for (const FragmentedJob& job : analysis.fragmented) styles[job.job] = next++;
+    for (int& style : styles) {
+      if (style < 0) style = next++;
+    }
+    return styles;
+  }
+
   static RackPicture picture(const Snapshot& snapshot, const Analysis& analysis,
                              const std::vector<RackId>& racks, const IdVector<JobId, char>& letters,
-                             std::string title, std::string caption) {
+                             const IdVector<JobId, int>& styles, std::string title,
+                             std::string caption) {
     std::vector<bool> crosses(snapshot.jobs.size(), false);
     for (const FragmentedJob& job : analysis.fragmented) {
       crosses[static_cast<size_t>(job.job.value)] = true;
@@ -379,6 +393,7 @@ class HistoryPage {
           slot.job = snapshot.jobs[cell.job].id;
           slot.letter = std::string(1, letters[cell.job]);
           slot.crosses = crosses[static_cast<size_t>(cell.job.value)];
+          slot.style = styles[cell.job];
         }
         row.slots.push_back(std::move(slot));
       }

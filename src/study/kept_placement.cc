@@ -28,6 +28,7 @@ KeptPlacement::KeptPlacement(const Snapshot& fabric, const std::vector<RecordedJ
       seats_(fabric.nodes.size()) {}
 
 void KeptPlacement::start(int job) {
+  counters_.workers += static_cast<int64_t>(record(job).nodes.size());
   if (record(job).nodes.size() == 1) {
     start_small(job);
   } else {

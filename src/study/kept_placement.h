@@ -24,6 +24,7 @@ class KeptPlacement {
     int64_t plans = 0;  ///< that moved something
     int64_t moves = 0;
     int64_t short_plans = 0;       ///< plans after which some rack was still above its bound
+    int64_t workers = 0;           ///< that started
     int64_t replaced = 0;          ///< workers that came to another node of their rack
     int64_t conflicts = 0;         ///< workers that came to another rack
     int64_t conflict_jobs = 0;     ///< and their jobs
