@@ -1,8 +1,8 @@
 #include "planning/order.h"
 
 #include <algorithm>
-#include <map>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <string>
 #include <tuple>
