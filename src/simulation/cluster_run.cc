@@ -193,8 +193,8 @@ void ClusterRun::go(int index) {
 
 void ClusterRun::finish(int index) {
   Job& it = job(index);
-  if (it.plan >= 0) drop_member(index);
   it.state = State::kEnded;
+  if (it.plan >= 0) drop_member(index);
   router_->remove(index);
   for (const std::vector<NodeId>& group : it.nodes) {
     for (const NodeId node : group) free_node(node);
@@ -248,7 +248,9 @@ void ClusterRun::commit() {
       engine_->set_routes(index, router_->spines(index));
     }
   }
-  for (const int index : stopping_) engine_->stop(index);
+  for (const int index : stopping_) {
+    if (job(index).state == State::kStopping) engine_->stop(index);  // else it has just ended
+  }
   for (Transfer& it : departing_) {
     it.spine = router_->transfer_spine(it.from_host, it.to_host, it.job);
     engine_->transfer(it);

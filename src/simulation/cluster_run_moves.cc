@@ -38,7 +38,9 @@ void ClusterRun::replan() {
     repack();
     return;
   }
-  if (plan_once({}) || scenario_.paper_rules) return;
+  if (plan_once({})) return;
+  ++result_.failed_plans;
+  if (scenario_.paper_rules) return;
   for (const RackId rack : std::vector<RackId>(planner_.over())) {
     if (planner_.degree(rack) <= scenario_.bound()) continue;
     PlanOptions options;
@@ -65,23 +67,25 @@ bool ClusterRun::plan_once(PlanOptions options) {
   for (const JobId id : frozen) planner_.set_movable(id, false);
   Plan plan = scenario_.paper_rules ? planner_.plan(options) : gentle_plan(options);
   for (const JobId id : frozen) planner_.set_movable(id, true);
-  if (plan.rounds.empty()) {
-    ++result_.failed_plans;
-    return false;
-  }
+  if (plan.rounds.empty()) return false;
   begin_plan(std::move(plan));
   return true;
 }
 
-/// What the moves cost their jobs, as a share of their run times.
+/// What the moves cost their jobs at least, as a share of their run times: the pause, and the time
+/// that state is on its way in each round.
 double ClusterRun::cost(const Plan& plan, int* dearest) {
-  std::set<int> members;
-  for (const Round& round : plan.rounds) {
-    for (const Move& move : round) members.insert(index_of(move.group));
+  std::map<int, std::set<size_t>> rounds;
+  for (size_t r = 0; r < plan.rounds.size(); ++r) {
+    for (const Move& move : plan.rounds[r]) rounds[index_of(move.group)].insert(r);
   }
   double sum = 0, most = 0;
-  for (const int index : members) {
-    const double cost = 1.0 / static_cast<double>(result_.jobs[static_cast<size_t>(index)].ideal);
+  for (const auto& [index, its] : rounds) {
+    const std::vector<int64_t>& state = job(index).kind->state_bytes;
+    const double on_its_way = static_cast<double>(*std::max_element(state.begin(), state.end())) /
+                              scenario_.fabric.link_bytes_per_us * static_cast<double>(its.size());
+    const double cost = (static_cast<double>(scenario_.pause_us) + on_its_way) /
+                        static_cast<double>(result_.jobs[static_cast<size_t>(index)].ideal);
     sum += cost;
     if (cost <= most) continue;
     most = cost;

@@ -77,7 +77,6 @@ Summary summarize(const Scenario& scenario, const Trace& trace, const Simulation
   out.iterations = result.counters.iterations;
   out.plans = result.plans;
   out.plans_failed = result.failed_plans;
-  out.plan_work = result.plan_work;
   out.moves = result.moves;
   out.moves_staged = result.staged;
   out.moves_given_up = result.given_up;
@@ -133,7 +132,6 @@ std::string summary_json(const Summary& summary) {
   json.decimal("wait_avg_s", summary.wait_avg_s);
   json.number("plans", summary.plans);
   json.number("plans_failed", summary.plans_failed);
-  json.number("plan_work", summary.plan_work);
   json.number("moves", summary.moves);
   json.number("moves_staged", summary.moves_staged);
   json.number("moves_given_up", summary.moves_given_up);

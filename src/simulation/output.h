@@ -26,7 +26,7 @@ struct Summary {
   int64_t iterations = 0;
   std::optional<double> slowdown_avg, slowdown_p50, slowdown_p90, slowdown_p99, slowdown_max;
   std::optional<double> wait_avg_s;
-  int64_t plans = 0, plans_failed = 0, plan_work = 0;
+  int64_t plans = 0, plans_failed = 0;
   int64_t moves = 0, moves_staged = 0, moves_given_up = 0;
   int64_t jobs_moved = 0;
   int max_fragmentation = 0;

@@ -12,8 +12,8 @@ namespace monkeytree {
 
 Router::Router(const FabricShape& fabric)
     : shape_(fabric),
-      up_(static_cast<size_t>(fabric.racks() * fabric.spines)),
-      down_(static_cast<size_t>(fabric.racks() * fabric.spines)) {}
+      up_(static_cast<size_t>(fabric.racks()) * static_cast<size_t>(fabric.spines)),
+      down_(up_.size()) {}
 
 void Router::place(int index, const Program& program, std::span<const int> hosts, double work) {
   if (static_cast<size_t>(index) >= jobs_.size()) jobs_.resize(static_cast<size_t>(index) + 1);

@@ -41,10 +41,12 @@ class Router {
     friend bool operator==(const Ends&, const Ends&) = default;
   };
   Ends ends(const Job& job, int pair) const;
-  int& up(int rack, int spine) { return up_[static_cast<size_t>(rack * shape_.spines + spine)]; }
-  int& down(int rack, int spine) {
-    return down_[static_cast<size_t>(rack * shape_.spines + spine)];
+  size_t at(int rack, int spine) const {
+    return static_cast<size_t>(rack) * static_cast<size_t>(shape_.spines) +
+           static_cast<size_t>(spine);
   }
+  int& up(int rack, int spine) { return up_[at(rack, spine)]; }
+  int& down(int rack, int spine) { return down_[at(rack, spine)]; }
   /// Adds to or takes from the count of flows on the spine's two links.
   void count(const Ends& ends, int spine, int flows) {
     up(ends.from_rack, spine) += flows;

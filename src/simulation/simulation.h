@@ -53,12 +53,11 @@ struct SimulationResult {
   std::vector<JobResult> jobs;  ///< by row of the trace
   Time simulated = 0;           ///< the last end
   int64_t plans = 0;            ///< carried out
-  int64_t failed_plans = 0;     ///< asked for, without an answer that mends anything
+  int64_t failed_plans = 0;     ///< asked for all racks, without an answer
   int64_t moves = 0;            ///< workers moved
   int64_t staged = 0;           ///< of these, by way of a third machine
   int64_t given_up = 0;         ///< moves given up because a job ended
   int max_fragmentation = 0;
-  int64_t plan_work = 0;
   bool used_network = false;  ///< some flow between racks
   bool stopped = false;       ///< by the caller; jobs still running have no end
   EngineCounters counters;

@@ -165,6 +165,54 @@ INSTANTIATE_TEST_SUITE_P(Systems, EverySystem,
                            return name;
                          });
 
+/// Clusters and rules drawn at random, tiny iterations: jobs end while they are asked to stop,
+/// plans lose their members, bounds that cannot be met.
+TEST(Simulation, DrawnRunsEndAndTheEnginesAgree) {
+  const Catalogue catalogue = quick_models();
+  const std::span<const System> systems = System::all();
+  int64_t moves = 0, given_up = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    RandomSequence random(seed);
+    const std::string system(systems[random.below(systems.size())].name);
+    Scenario scenario = small_cluster(system, seed);
+    scenario.fabric.nvlink = random.below(2) == 0;
+    scenario.fabric.spines = 1 + static_cast<int>(random.below(4));
+    scenario.scheduler = random.below(2) == 0 ? PlacementRule::kRandom : PlacementRule::kFirstFit;
+    scenario.threshold = 1 + static_cast<int>(random.below(3));
+    scenario.pause_us = random.below(2) == 0 ? 0 : 7'000;
+    scenario.paper_rules = random.below(2) == 0;
+    scenario.freeze_unfragmented = random.below(4) == 0;
+    scenario.state = random.below(2) == 0 ? StateRule::kPaper : StateRule::kShard;
+    scenario.pipeline =
+        random.below(2) == 0 ? PipelineSchedule::kGpipe : PipelineSchedule::kOneForwardOneBackward;
+    scenario.plan_work_limit = 2'000;
+    Trace trace = drawn_trace(catalogue, seed, 40);
+    for (TraceJob& job : trace) job.iterations = 1 + job.iterations % 4;
+    for (TraceJob& job : trace) job.submit_us /= 10;
+    SimulationOptions options;
+    const SimulationResult fast = simulate(scenario, catalogue, trace, options);
+    options.plain_engine = true;
+    const SimulationResult plain = simulate(scenario, catalogue, trace, options);
+    for (size_t i = 0; i < trace.size(); ++i) {
+      ASSERT_NE(fast.jobs[i].end, kNever) << "seed " << seed << ", job " << i << " never ended";
+      ASSERT_TRUE(same(fast.jobs[i], plain.jobs[i])) << "seed " << seed << ", job " << i;
+    }
+    moves += fast.moves;
+    given_up += fast.given_up;
+  }
+  EXPECT_GT(moves, 0);
+  EXPECT_GT(given_up, 0) << "no plan lost a member: the test says nothing about that";
+}
+
+TEST(Simulation, AJobThatMeetsNoOtherIsPassedOver) {
+  const Catalogue catalogue = quick_models();
+  const Trace trace = {{0, "fsdp", 12, 5000}};  // in two racks
+  const SimulationResult result = simulate(small_cluster("perfect", 1), catalogue, trace);
+  EXPECT_EQ(result.counters.iterations, 5000);
+  EXPECT_GE(result.counters.skipped, 4999);
+  EXPECT_LT(result.counters.flows, 1000);
+}
+
 TEST(Simulation, AloneAJobTakesItsIdealTime) {
   const Catalogue catalogue = quick_models();
   for (const Model& model : catalogue.models()) {
