@@ -6,18 +6,18 @@ namespace monkeytree {
 
 Walk::Walk(const Graph& graph)
     : graph_(&graph),
-      open_flows_(graph.vertices.size()),
       done_(graph.vertices.size()),
-      ready_(graph.vertices.size()),
-      waiting_(graph.vertices.size()),
-      depends_(graph.vertices.size()) {}
+      places_(graph.vertices.size()),
+      depends_(graph.vertices.size()) {
+  for (size_t v = 0; v < places_.size(); ++v) places_[v].duration = graph.vertices[v].duration;
+}
 
 void Walk::choose(const std::vector<char>& open) {
   dependents_.clear();
   end_of_others_ = 0;
   for (size_t v = 0; v < depends_.size(); ++v) {
     const Graph::Vertex& vertex = graph_->vertices[v];
-    open_flows_[v] = vertex.pair >= 0 && open[static_cast<size_t>(vertex.pair)] != 0;
+    places_[v].open = vertex.pair >= 0 && open[static_cast<size_t>(vertex.pair)] != 0;
     Dependent dependent{static_cast<int>(v), 0, 0};
     for (const int p : graph_->before(static_cast<int>(v))) {
       if (depends_[static_cast<size_t>(p)] != 0) {
@@ -26,7 +26,7 @@ void Walk::choose(const std::vector<char>& open) {
         dependent.ready = std::max(dependent.ready, graph_->offsets[static_cast<size_t>(p)]);
       }
     }
-    depends_[v] = open_flows_[v] != 0 || dependent.waiting > 0;
+    depends_[v] = places_[v].open || dependent.waiting > 0;
     if (depends_[v] != 0) {
       dependents_.push_back(dependent);
     } else {
@@ -44,8 +44,8 @@ void Walk::begin(Time start) {
   for (const Dependent& it : dependents_) {
     const auto v = static_cast<size_t>(it.vertex);
     done_[v] = kNever;
-    ready_[v] = start + it.ready;
-    waiting_[v] = it.waiting;
+    places_[v].ready = start + it.ready;
+    places_[v].waiting = it.waiting;
   }
   for (const Dependent& it : dependents_) {
     if (it.waiting == 0) release(it.vertex);
@@ -74,11 +74,11 @@ int Walk::pop_start() {
 }
 
 void Walk::release(int vertex) {
-  const auto v = static_cast<size_t>(vertex);
-  if (open_flows_[v] != 0) {
-    schedule(ready_[v], vertex);
+  const Place& place = places_[static_cast<size_t>(vertex)];
+  if (place.open) {
+    schedule(place.ready, vertex);
   } else {
-    settle(vertex, ready_[v] + graph_->vertices[v].duration);
+    settle(vertex, place.ready + place.duration);
   }
 }
 
@@ -87,9 +87,9 @@ void Walk::settle(int vertex, Time time) {
   end_ = std::max(end_, time);
   --unsettled_;
   for (const int next : graph_->after(vertex)) {
-    const auto n = static_cast<size_t>(next);
-    ready_[n] = std::max(ready_[n], time);
-    if (--waiting_[n] == 0) release(next);
+    Place& place = places_[static_cast<size_t>(next)];
+    place.ready = std::max(place.ready, time);
+    if (--place.waiting == 0) release(next);
   }
 }
 

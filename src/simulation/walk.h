@@ -61,13 +61,20 @@ class Walk {
   void release(int vertex);
   void schedule(Time time, int vertex);
 
+  /// What settling looks at, of one vertex, side by side in memory.
+  struct Place {
+    Time ready = 0;     // by what is settled before it
+    Time duration = 0;  // of the graph
+    int waiting = 0;    // unsettled vertices before it
+    bool open = false;  // an open flow
+  };
+
   const Graph* graph_;
-  std::vector<char> open_flows_;  // by vertex
   Time start_ = 0, end_ = 0;
   int unsettled_ = 0;
-  bool whole_ = false;  // done_ holds every vertex, not only those after open flows
-  std::vector<Time> done_, ready_;
-  std::vector<int> waiting_;   // unsettled vertices before each
+  bool whole_ = false;         // done_ holds every vertex, not only those after open flows
+  std::vector<Time> done_;     // by vertex
+  std::vector<Place> places_;  // by vertex
   std::vector<Start> starts_;  // heap
 
   // What choose() found.
@@ -90,7 +97,8 @@ void Walk::revise(Time now, const std::vector<char>& open, UnderWay under_way) {
   end_ = start_;
   for (size_t v = 0; v < done_.size(); ++v) {
     const Graph::Vertex& vertex = graph_->vertices[v];
-    open_flows_[v] = vertex.pair >= 0 && open[static_cast<size_t>(vertex.pair)] != 0;
+    Place& place = places_[v];
+    place.open = vertex.pair >= 0 && open[static_cast<size_t>(vertex.pair)] != 0;
     if (done_[v] > now) {
       int waiting = 0;
       Time ready = start_;
@@ -102,13 +110,13 @@ void Walk::revise(Time now, const std::vector<char>& open, UnderWay under_way) {
           ready = std::max(ready, time);
         }
       }
-      ready_[v] = ready;
-      waiting_[v] = waiting;
+      place.ready = ready;
+      place.waiting = waiting;
       if (waiting > 0) {
         done_[v] = kNever;
       } else if (ready > now || vertex.pair < 0) {
         done_[v] = kNever;
-        if (open_flows_[v] != 0) {
+        if (place.open) {
           schedule(ready, static_cast<int>(v));
         } else {
           done_[v] = ready + vertex.duration;
