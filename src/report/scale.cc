@@ -50,8 +50,9 @@ std::string date_label(int64_t second, int64_t step) {
                : fmt::format("{:02}:{:02}:{:02}", within / 3600, within / 60 % 60, within % 60);
   }
   const std::chrono::year_month_day date{std::chrono::sys_days(days(day))};
-  return fmt::format("{} {}", static_cast<unsigned>(date.day()),
-                     kMonths[(static_cast<unsigned>(date.month()) - 1) % 12]);
+  const std::string label = fmt::format("{} {}", static_cast<unsigned>(date.day()),
+                                        kMonths[(static_cast<unsigned>(date.month()) - 1) % 12]);
+  return step < 91 * kDay ? label : fmt::format("{} {}", label, static_cast<int>(date.year()));
 }
 
 }  // namespace

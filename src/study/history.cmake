@@ -2,6 +2,7 @@
 monkeytree_library(history
   SOURCES
     history_jobs.cc
+    history_moment.cc
     history_page.cc
     history_replay.cc
     kept_placement.cc

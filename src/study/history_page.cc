@@ -6,16 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "base/hostlist.h"
 #include "base/statistics.h"
-#include "cluster/analysis.h"
-#include "cluster/picture.h"
-#include "planning/plan.h"
 #include "report/chart.h"
 #include "report/text.h"
+#include "study/history_moment.h"
 
 namespace monkeytree {
 namespace {
@@ -23,8 +20,6 @@ namespace {
 constexpr size_t kWorstHours = 3;
 constexpr size_t kHoursApart = 6;  ///< neighbours show the same picture
 constexpr size_t kMostRows = 10;
-constexpr size_t kMostRacksDrawn = 24;
-constexpr size_t kMostMovesListed = 12;
 constexpr size_t kMostNodesNamed = 20;
 
 double hours(double seconds) { return seconds / 3600; }
@@ -34,11 +29,6 @@ std::string amount(double value) { return grouped_text(value, std::abs(value) < 
 
 std::string percent(double part, double whole) {
   return whole > 0 ? fixed_text(100 * part / whole, 100 * part / whole < 10 ? 2 : 1) + " %" : "–";
-}
-
-std::string count_of(int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", grouped_text(static_cast<double>(count), 0), noun,
-                     count == 1 ? "" : "s");
 }
 
 std::string moment_text(int64_t us) {
@@ -226,6 +216,13 @@ class HistoryPage {
         grouped_text(static_cast<double>(kept.conflicts), 0), count_of(kept.conflict_jobs, "job"),
         count_of(kept.left_as_recorded, "job"), amount(hours(replay_.ahead_s)),
         amount(hours(replay_.behind_s))));
+    if (kept.conflicts * 10 > kept.workers) {
+      page_.notice(fmt::format(
+          "{} of the workers went to another rack than the record's: the placement has drifted "
+          "far from it, so take the savings for rough. The plans below the pictures of the worst "
+          "hours start from the record itself.",
+          percent(static_cast<double>(kept.conflicts), static_cast<double>(kept.workers))));
+    }
   }
 
   /// Hours with the most lost, apart from each other; by time.
@@ -262,144 +259,11 @@ class HistoryPage {
 
   void worst_hour(size_t hour) {
     const ReplayMoment& worst = replay_.worst_by_hour[hour];
-    Snapshot snapshot = placement_at(fabric_, history_.jobs, worst.time_us);
-    PlanOptions options;
-    options.best_effort = true;
-    options.work_limit = options_.work_limit;
-    const Plan plan = monkeytree::plan(snapshot, options);
-    const Analysis before = analyze(snapshot);
-    const std::vector<RackId> racks = racks_drawn(snapshot, before, plan);
-    const IdVector<JobId, char> letters = letters_of(snapshot, before);
-    const IdVector<JobId, int> styles = styles_of(snapshot, before);
-    page_.add(draw(picture(
-        snapshot, before, racks, letters, styles, moment_text(worst.time_us) + ", as recorded",
-        fmt::format("{} above the bound, {} short; {} GPUs as good as idle in that moment, {} "
-                    "GPU-hours in that hour.",
-                    count_of(static_cast<int64_t>(before.over.size()), "rack"),
-                    count_of(before.excess, "uplink"), amount(worst.gpus_lost),
-                    amount(hours(replay_.recorded[hour].lost_gpu_s))))));
-    if (plan.moves == 0) {
-      page_.paragraph("No move of a job that may move makes this any better.");
-      return;
-    }
-    const Snapshot recorded = snapshot;
-    for (const Round& round : plan.rounds) {
-      for (const Move& move : round) {
-        if (move.to == kStaging) continue;
-        snapshot.groups[move.group].workers[static_cast<size_t>(move.worker)] = move.to;
-      }
-    }
-    const Analysis after = analyze(snapshot);
-    page_.add(draw(picture(
-        snapshot, after, racks, letters, styles,
-        fmt::format("{}, after {}", moment_text(worst.time_us), count_of(plan.moves, "move")),
-        plan.excess_after == 0 ? "Every flow has an uplink of its own."
-                               : fmt::format("{} still short: no plan meets every bound.",
-                                             count_of(plan.excess_after, "uplink")))));
-    page_.add(move_table(recorded, plan));
-  }
-
-  static DataTable move_table(const Snapshot& before, const Plan& plan) {
-    DataTable table{.title = fmt::format("The {}", plan.moves == 1 ? "move" : "moves"),
-                    .columns = {{"job"}, {"from"}, {"to"}}};
-    size_t left = 0;
-    const auto place = [&](NodeId node) {
-      return fmt::format("{}, {}", before.nodes[node].name,
-                         before.racks[before.nodes[node].rack].name);
-    };
-    for (const Round& round : plan.rounds) {
-      for (const Move& move : round) {
-        if (move.to == kStaging) continue;
-        if (table.rows.size() == kMostMovesListed) {
-          ++left;
-          continue;
-        }
-        const Group& group = before.groups[move.group];
-        table.rows.push_back({before.jobs[group.job].id,
-                              place(group.workers[static_cast<size_t>(move.worker)]),
-                              place(move.to)});
-      }
-    }
-    if (left > 0) table.rows.push_back({fmt::format("and {} more", left), "", ""});
-    return table;
-  }
-
-  /// All racks of a small cluster, else those above their bound and where the plan moves something.
-  static std::vector<RackId> racks_drawn(const Snapshot& snapshot, const Analysis& analysis,
-                                         const Plan& plan) {
-    std::set<RackId> drawn;
-    if (snapshot.racks.size() <= kMostRacksDrawn) {
-      for (RackId rack : snapshot.racks.keys()) drawn.insert(rack);
-      return {drawn.begin(), drawn.end()};
-    }
-    std::vector<RackId> over = analysis.over;
-    std::stable_sort(over.begin(), over.end(), [&](RackId a, RackId b) {
-      return analysis.degrees[a] - analysis.bounds[a] > analysis.degrees[b] - analysis.bounds[b];
-    });
-    over.resize(std::min(over.size(), kMostRacksDrawn / 2));
-    drawn.insert(over.begin(), over.end());
-    for (const Round& round : plan.rounds) {
-      for (const Move& move : round) {
-        for (NodeId node : {move.from, move.to}) {
-          if (node != kStaging && drawn.size() < kMostRacksDrawn) {
-            drawn.insert(snapshot.nodes[node].rack);
-          }
-        }
-      }
-    }
-    return {drawn.begin(), drawn.end()};
-  }
-
-  static IdVector<JobId, char> letters_of(const Snapshot& snapshot, const Analysis& analysis) {
-    std::vector<JobId> first;
-    std::vector<bool> seen(snapshot.jobs.size(), false);
-    for (const FragmentedJob& job : analysis.fragmented) {
-      first.push_back(job.job);
-      seen[static_cast<size_t>(job.job.value)] = true;
-    }
-    for (JobId job : snapshot.jobs.keys()) {
-      if (!seen[static_cast<size_t>(job.value)]) first.push_back(job);
-    }
-    return letters_for(snapshot, first);
-  }
-
-  /// A colour for each job, the same before and after; those that cross racks come first.
-  static IdVector<JobId, int> styles_of(const Snapshot& snapshot, const Analysis& analysis) {
-    IdVector<JobId, int> styles(snapshot.jobs.size(), -1);
-    int next = 0;
-    for (const FragmentedJob& job : analysis.fragmented) styles[job.job] = next++;
-    for (int& style : styles) {
-      if (style < 0) style = next++;
-    }
-    return styles;
-  }
-
-  static RackPicture picture(const Snapshot& snapshot, const Analysis& analysis,
-                             const std::vector<RackId>& racks, const IdVector<JobId, char>& letters,
-                             const IdVector<JobId, int>& styles, std::string title,
-                             std::string caption) {
-    std::vector<bool> crosses(snapshot.jobs.size(), false);
-    for (const FragmentedJob& job : analysis.fragmented) {
-      crosses[static_cast<size_t>(job.job.value)] = true;
-    }
-    RackPicture out{std::move(title), std::move(caption), {}};
-    const Picture cells(snapshot);
-    for (RackId rack : racks) {
-      PictureRack row{snapshot.racks[rack].name, analysis.degrees[rack], analysis.bounds[rack], {}};
-      for (const Cell& cell : cells.cells(rack, CellOf::kNode)) {
-        PictureSlot slot;
-        if (cell.job.valid()) {
-          slot.state = PictureSlot::kHeld;
-          slot.job = snapshot.jobs[cell.job].id;
-          slot.letter = std::string(1, letters[cell.job]);
-          slot.crosses = crosses[static_cast<size_t>(cell.job.value)];
-          slot.style = styles[cell.job];
-        }
-        row.slots.push_back(std::move(slot));
-      }
-      out.racks.push_back(std::move(row));
-    }
-    return out;
+    add_moment(
+        page_, placement_at(fabric_, history_.jobs, worst.time_us), moment_text(worst.time_us),
+        fmt::format("{} GPUs as good as idle in that moment, {} GPU-hours in that hour",
+                    amount(worst.gpus_lost), amount(hours(replay_.recorded[hour].lost_gpu_s))),
+        options_.work_limit);
   }
 
   void racks_and_jobs() {
