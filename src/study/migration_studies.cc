@@ -37,15 +37,14 @@ Study fragmentation_over_time() {
               "`ecmp` stands for every system that leaves jobs where they are; `repack` fills the "
               "cluster anew at every trigger.",
           .axes = {{"system", {"ecmp", "repack", "monkeytree"}}},
-          .quick_size = {.jobs = 400, .seeds = 2, .iterations = "[20, 200]"},
+          .quick_size = {.jobs = 400, .seeds = 3, .iterations = "[20, 200]"},
           .metrics = {"degree_avg", "degree_max", "time_over", "moves", "slowdown_avg",
                       "gpu_hours_lost", "gpu_hours_saved"},
           .draw = [](const StudyResults& results, StudyReport& report) {
             report.add(over_time(results, "degree_over_time",
                                  {.title = "Highest degree of any rack",
                                   .caption = "Seed 1; the greatest value in each 240th of the "
-                                             "time. Above the bound a plan is under way, or none "
-                                             "is made.",
+                                             "time. Workers on the move count where they will be.",
                                   .y = {.label = "Degree", .low = 0},
                                   .references = {{16, "bound: 16 uplinks"}}}));
             report.add(over_time(results, "busy_over_time",
@@ -93,7 +92,7 @@ Study moves_per_event() {
               "large are plans, and how many move just two workers? Plans that take up what an "
               "event in between left undone count as plans of their own.",
           .axes = {{"load", {"0.8", "0.9", "1.0"}}},
-          .quick_size = {.jobs = 1000, .seeds = 2, .iterations = "[20, 200]"},
+          .quick_size = {.jobs = 1500, .seeds = 3, .iterations = "[20, 200]"},
           .metrics = {"plans", "moves", "plans_of_one", "plans_of_two", "jobs_moved",
                       "plans_failed", "slowdown_avg", "gpu_hours_lost"},
           .draw = draw_moves};
@@ -107,7 +106,7 @@ Study threshold() {
               "higher one lets rings share uplinks before it moves anything. Full load.",
           .axes = {{"threshold", {"8", "12", "16", "20", "24", "32"}}},
           .quick = {{"threshold", {"8", "16", "24", "32"}}},
-          .quick_size = {.jobs = 600, .seeds = 2, .iterations = "[20, 200]"},
+          .quick_size = {.jobs = 600, .seeds = 3, .iterations = "[20, 200]"},
           .metrics = {"moves", "plans", "plans_failed", "slowdown_avg", "slowdown_p99",
                       "gpu_hours_lost", "time_over"},
           .draw = [](const StudyResults& results, StudyReport& report) {
@@ -133,7 +132,7 @@ Study migration_cost() {
           "sends in an iteration, which is less. Full load.",
       .axes = {{"state", {"shard", "paper"}}, {"pause_s", {"0", "1", "3", "10", "30"}}},
       .quick = {{"pause_s", {"0", "1", "10", "30"}}},
-      .quick_size = {.jobs = 600, .seeds = 2, .iterations = "[20, 200]"},
+      .quick_size = {.jobs = 600, .seeds = 3, .iterations = "[20, 200]"},
       .metrics = {"slowdown_avg", "slowdown_p99", "paused_s", "moves", "gpu_hours_lost"},
       .draw = [](const StudyResults& results, StudyReport& report) {
         const auto chart = [&](const char* metric, const char* title, double low) {

@@ -68,6 +68,13 @@ constexpr std::array kAxes = {
     Metric{"scheduler", "front-end scheduler"},
 };
 
+/// With blanks at which no line breaks.
+std::string unbroken(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == ' ' ? std::string("\u00a0") : std::string(1, c);
+  return out;
+}
+
 /// A system looks the same in all charts.
 int style_of_system(std::string_view name) {
   constexpr std::array<std::string_view, 8> kOrder = {
@@ -265,7 +272,7 @@ DataTable StudyResults::table(const std::vector<std::string>& metrics, Reader re
       const Estimate found = estimate(name, point);
       const int decimals = metric_of(name).decimals;
       if (reader == Reader::kPage && plan_.study.seeded) {
-        row.push_back(found.text(decimals));
+        row.push_back(unbroken(found.text(decimals)));
         continue;
       }
       row.emplace_back(found.mean, decimals);
@@ -305,7 +312,9 @@ Figure lines(const StudyResults& results, const Drawing& drawing) {
     for (const std::string& x : values_of(results, drawing.x)) {
       const Estimate y = results.estimate(
           drawing.metric, with(with(drawing.where, drawing.series, name), drawing.x, x));
-      line.points.push_back({number_of(x), y.mean, y.low, y.high});
+      // An interval may reach below what is possible; the picture does not.
+      const double low = std::isfinite(drawing.low) ? std::max(y.low, drawing.low) : y.low;
+      line.points.push_back({number_of(x), y.mean, low, y.high});
     }
     chart.series.push_back(std::move(line));
   }
@@ -322,7 +331,7 @@ Figure bars(const StudyResults& results, const Drawing& drawing) {
     for (const std::string& x : chart.categories) {
       const Estimate y = results.estimate(
           drawing.metric, with(with(drawing.where, drawing.series, name), drawing.x, x));
-      series.bars.push_back({y.mean, y.low, y.high});
+      series.bars.push_back({y.mean, std::max(y.low, 0.0), y.high});
     }
     chart.series.push_back(std::move(series));
   }

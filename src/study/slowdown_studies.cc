@@ -21,7 +21,8 @@ Study slowdown_vs_load() {
           .axes = {{"system", {"ecmp", "crux", "perfect", "sglb", "repack", "monkeytree"}},
                    {"load", {"0.7", "0.8", "0.9", "1.0"}}},
           .quick = {{"system", {"ecmp", "crux", "perfect", "sglb", "monkeytree"}},
-                    {"load", {"0.8", "1.0"}}},
+                    {"load", {"0.8", "0.9", "1.0"}}},
+          .quick_size = {.jobs = 500, .seeds = 4, .iterations = "[20, 200]"},
           .metrics = kSlowdown,
           .draw = [](const StudyResults& results, StudyReport& report) {
             const auto chart = [&](const char* metric, const char* title, double low) {
@@ -73,7 +74,7 @@ Study front_end_schedulers() {
       .axes = {{"scheduler", {"best-fit", "first-fit", "random"}},
                {"system", {"ecmp", "perfect", "monkeytree"}}},
       .size = {.jobs = 1200},
-      .quick_size = {.jobs = 200, .seeds = 2, .iterations = "[20, 200]"},
+      .quick_size = {.jobs = 300, .seeds = 3, .iterations = "[20, 200]"},
       .metrics = kSlowdown,
       .draw = [](const StudyResults& results, StudyReport& report) {
         const auto chart = [&](const char* metric, const char* title) {
@@ -103,7 +104,7 @@ Study expert_parallel() {
                    {"load", {"0.8", "1.0"}}},
           .quick = {{"system", {"ecmp", "perfect", "monkeytree"}}, {"load", {"1.0"}}},
           .size = {.jobs = 300, .iterations = "[20, 200]"},
-          .quick_size = {.jobs = 60, .seeds = 1, .iterations = "[5, 20]"},
+          .quick_size = {.jobs = 300, .seeds = 3, .iterations = "[5, 20]"},
           .metrics = kSlowdown,
           .draw = [](const StudyResults& results, StudyReport& report) {
             for (const char* metric : {"slowdown_avg", "slowdown_p99", "gpu_hours_lost"}) {

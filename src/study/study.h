@@ -90,7 +90,7 @@ struct Study {
   std::vector<StudyAxis> axes = {};   ///< without the seeds
   std::vector<StudyAxis> quick = {};  ///< in place of those of the same names
   StudySize size = {};
-  StudySize quick_size = {.jobs = 600, .seeds = 2, .iterations = "[20, 200]"};
+  StudySize quick_size = {.jobs = 600, .seeds = 3, .iterations = "[20, 200]"};
   bool seeded = true;
   std::vector<std::string> metrics = {};  ///< columns of the table on the page
   /// Null: the cell's settings are a scenario, and simulate() runs it.

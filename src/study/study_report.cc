@@ -19,19 +19,21 @@ std::string command_of(const StudyPlan& plan) {
 }
 
 std::string sizes_of(const StudyPlan& plan) {
-  std::string text = count_text(plan.cells.size(), "cell");
+  std::string text;
   for (const StudyAxis& axis : plan.axes) {
-    text += fmt::format(", {} {}", axis.values.size(), axis_of(axis.name).label);
+    text += fmt::format("{}{} ({})", text.empty() ? ": " : ", ", axis_of(axis.name).label,
+                        fmt::join(axis.values, ", "));
   }
-  return text;
+  return count_text(plan.cells.size(), "cell") + text;
 }
 
 void add_notices(const StudyResults& results, Page& page) {
   const StudyPlan& plan = results.plan();
   if (plan.choice.quick) {
     page.notice(
-        "Quick: fewer and shorter runs than the study is meant to have, so intervals are wide and "
-        "the cluster is full for less of the time. Without `--quick` it is the whole study.");
+        "Quick: fewer and shorter runs than the study is meant to have, so intervals are wide, "
+        "the cluster is full for less of the time, and a pause weighs more on jobs that end soon. "
+        "Without `--quick` it is the whole study.");
   }
   const std::vector<std::string>& missing = results.missing();
   if (missing.empty()) return;
