@@ -24,8 +24,11 @@ constexpr size_t kMostNodesNamed = 20;
 
 double hours(double seconds) { return seconds / 3600; }
 
-/// "1 234", with decimals where it is small.
-std::string amount(double value) { return grouped_text(value, std::abs(value) < 100 ? 1 : 0); }
+/// "1 234", with decimals where it is small, "13.4 million" where it is large.
+std::string amount(double value) {
+  if (std::abs(value) >= 1e6) return fixed_text(value / 1e6, 1) + " million";
+  return grouped_text(value, std::abs(value) < 100 ? 1 : 0);
+}
 
 std::string percent(double part, double whole) {
   return whole > 0 ? fixed_text(100 * part / whole, 100 * part / whole < 10 ? 2 : 1) + " %" : "–";
