@@ -18,7 +18,10 @@ Figure over_time(const StudyResults& results, const char* list, StepChart chart)
   for (const std::string& system : results.axis("system")->values) {
     const Selection where = {{"system", system}, {std::string(kSeedAxis), kFirstSeed}};
     const double hours = results.estimate("simulated_h", where).mean;
-    StepSeries line{.name = system, .end = hours, .strong = system == "monkeytree"};
+    StepSeries line{.name = system,
+                    .end = hours,
+                    .style = style_of_system(system),
+                    .strong = system == "monkeytree"};
     const std::vector<double> values = results.summed(list, where);
     for (size_t i = 0; i < values.size(); ++i) {
       line.points.push_back({hours * static_cast<double>(i) / kTimeSteps, values[i]});

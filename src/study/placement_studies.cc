@@ -90,7 +90,9 @@ Figure by_bound(const StudyResults& results, const std::string& list, const std:
         if (seed.size() == kMostBound) values.push_back(seed[static_cast<size_t>(bound - 1)]);
       }
       const Estimate y = estimate(values);
-      line.points.push_back({static_cast<double>(bound), y.mean, y.low, y.high});
+      // An interval may reach beyond what is possible; the picture does not.
+      line.points.push_back({static_cast<double>(bound), y.mean, std::max(y.low, 0.0),
+                             std::min(y.high, chart.y.high.value_or(kMostEvents))});
     }
     chart.series.push_back(std::move(line));
   }

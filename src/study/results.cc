@@ -75,14 +75,6 @@ std::string unbroken(const std::string& text) {
   return out;
 }
 
-/// A system looks the same in all charts.
-int style_of_system(std::string_view name) {
-  constexpr std::array<std::string_view, 8> kOrder = {
-      "monkeytree", "ecmp", "crux", "sglb", "perfect", "repack", "spray", "full-bisection"};
-  const auto at = std::find(kOrder.begin(), kOrder.end(), name);
-  return at == kOrder.end() ? -1 : static_cast<int>(at - kOrder.begin());
-}
-
 double number_of(const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -115,6 +107,13 @@ Selection with(Selection where, const std::string& axis, const std::string& valu
 }
 
 }  // namespace
+
+int style_of_system(std::string_view name) {
+  constexpr std::array<std::string_view, 8> kOrder = {
+      "monkeytree", "ecmp", "crux", "sglb", "perfect", "repack", "spray", "full-bisection"};
+  const auto at = std::find(kOrder.begin(), kOrder.end(), name);
+  return at == kOrder.end() ? -1 : static_cast<int>(at - kOrder.begin());
+}
 
 Metric metric_of(std::string_view name) {
   const auto at = std::find_if(kMetrics.begin(), kMetrics.end(),

@@ -32,6 +32,9 @@ Metric metric_of(std::string_view name);
 /// The same for axes: "load" → "Load".
 Metric axis_of(std::string_view name);
 
+/// For charts: a system looks the same in all of them. -1 where the name is none's.
+int style_of_system(std::string_view name);
+
 /// Values on some axes: {{"system", "ecmp"}, {"load", "0.9"}}.
 using Selection = std::vector<std::pair<std::string, std::string>>;
 
