@@ -54,7 +54,7 @@ void Sglb::score(int from_rack, int to_rack) {
 int Sglb::choose(uint64_t hash) const {
   uint64_t good = 0;
   for (const int score : scores_) good += score <= worst_good_;
-  uint64_t left = hash % good;
+  uint64_t left = hash % std::max<uint64_t>(good, 1);  // never 0: the best is good
   for (int s = 0;; ++s) {
     if (scores_[static_cast<size_t>(s)] <= worst_good_ && left-- == 0) return s;
   }
