@@ -37,7 +37,7 @@ class PlanText {
         plan_.excess_after > 0
             ? fmt::format("{} {} short, {} before", one ? "leaves" : "leave",
                           counted(plan_.excess_after, "uplink"), plan_.excess_before)
-            : fmt::format("{} every rack under its bound", one ? "brings" : "bring");
+            : fmt::format("{} every rack within its bound", one ? "brings" : "bring");
     switch (plan_.status) {
       case PlanStatus::kCompliant:
         return paint_.good("compliant") + ": no rack is over its bound, nothing to move";

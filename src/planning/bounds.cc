@@ -75,7 +75,7 @@ int Search::bound_below() const {
   return bound;
 }
 
-/// Twice the least cost of bringing the rack under its bound, by a knapsack over its partial
+/// Twice the least cost of bringing the rack within its bound, by a knapsack over its partial
 /// groups.
 int Search::cover2(RackId rack) const {
   Knapsack knapsack(counts_.rack(rack).degree - counts_.rack(rack).bound);

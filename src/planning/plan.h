@@ -59,7 +59,7 @@ struct PlanOptions {
   std::optional<std::vector<RackId>> mend;
 };
 
-/// The fewest worker moves that bring every rack under its bound, in rounds (paper §5.2, exact).
+/// The fewest worker moves that bring every rack within its bound, in rounds (paper §5.2, exact).
 /// Deterministic: the same snapshot and options give the same plan unless `stop` cut it short.
 Plan plan(const Snapshot& snapshot, const PlanOptions& options = {});
 

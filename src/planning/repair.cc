@@ -74,7 +74,7 @@ Repair::Attempt Repair::attempt(std::vector<RackId> order) {
   return result;
 }
 
-/// Brings one rack under its bound by the fewest moves, if that is found within the work.
+/// Brings one rack within its bound by the fewest moves, if that is found within the work.
 bool Repair::mend(RackId rack, int64_t nodes) {
   const auto at = std::lower_bound(bounds_.begin(), bounds_.end(), std::pair(rack, 0));
   counts_.set_bound(rack, at->second);

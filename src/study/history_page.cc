@@ -381,7 +381,7 @@ class HistoryPage {
         "Jobs start and end as recorded, whatever they lose: run times are not changed, and a job "
         "that would have ended sooner does not make room for another.",
         "At one moment ends come before starts, and plans after both. A plan moves the fewest "
-        "workers that bring every rack under its bound, or as near as it can; jobs of a part of a "
+        "workers that bring every rack within its bound, or as near as it can; jobs of a part of a "
         "node and jobs with `monkeytree=off` stay.",
     });
   }
