@@ -33,9 +33,9 @@ struct SacctLog {
 /// Reads `sacct --parsable2` (or `--parsable`) with its header; columns by name, others unused:
 /// JobID; Start; End or Elapsed or ElapsedRaw; and where they are there Submit, State, AllocTRES
 /// (else ReqTRES), AllocNodes or NNodes, NodeList, JobName, User, Partition, Comment. Times are ISO
-/// or, with SLURM_TIME_FORMAT=%s, seconds. Errors: no such header, or node lists of more than 2^27 nodes in
-/// all. Left out and counted: steps of jobs, jobs that have not started, and rows that make no
-/// sense. With `--duplicates` each run of a requeued job is a job.
+/// or, with SLURM_TIME_FORMAT=%s, seconds. Errors: no such header, or node lists of more than 2^27
+/// nodes in all. Left out and counted: steps of jobs, jobs that have not started, and rows that
+/// make no sense. With `--duplicates` each run of a requeued job is a job.
 std::optional<SacctLog> read_sacct(std::string_view text, std::string_view file,
                                    ImportCounts& counts, Diagnostics& diagnostics);
 
