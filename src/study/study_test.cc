@@ -13,6 +13,7 @@
 #include "study/built_in.h"
 #include "study/slurm_array.h"
 #include "study/study_report.h"
+#include "study/study_test_grid.h"
 #include "study/study_yaml.h"
 
 namespace monkeytree {
@@ -21,47 +22,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-class MemoryStore : public CellStore {
- public:
-  std::optional<std::string> load(std::string_view key) override {
-    const std::lock_guard lock(mutex_);
-    const auto at = texts_.find(key);
-    if (at == texts_.end()) return std::nullopt;
-    return at->second;
-  }
-  absl::Status store(std::string_view key, std::string_view text) override {
-    const std::lock_guard lock(mutex_);
-    texts_[std::string(key)] = text;
-    return absl::OkStatus();
-  }
-  size_t size() const { return texts_.size(); }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, std::string, std::less<>> texts_;
-};
-
-absl::StatusOr<std::string> no_files(const std::string& name) {
-  return absl::NotFoundError(name + " is not there");
-}
-
-std::vector<std::pair<std::string, std::string>> files_of(const StudyPlan& plan, int threads,
-                                                          MemoryStore& store) {
-  const GridResult result = run_grid(grid_of(plan, no_files), store, {.threads = threads});
-  EXPECT_TRUE(result.status.ok()) << result.status;
-  for (const CellResult& cell : result.cells) EXPECT_TRUE(cell.ok()) << cell.key << cell.error;
-  return write_study(StudyResults(plan, result)).files;
-}
-
-const std::string& file_ending(const std::vector<std::pair<std::string, std::string>>& files,
-                               std::string_view ending) {
-  static const std::string kNone;
-  for (const auto& [name, text] : files) {
-    if (name.ends_with(ending)) return text;
-  }
-  return kNone;
-}
 
 TEST(Measurements, ComeBackBitForBit) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
@@ -162,38 +122,6 @@ TEST(Traffic, IsTheDigestsTable) {
             "51539607552\n"
             "GPT3-175B,69269232549888,2100000000000,77309411328,68800000000000,2100000000000,"
             "77309411328\n");
-}
-
-Study small_study() {
-  return {.name = "small",
-          .base = {{"fabric.gpus", "256"},
-                   {"fabric.gpus_per_rack", "32"},
-                   {"fabric.spines", "8"},
-                   {"workload.generate.iterations", "[2, 20]"}},
-          .axes = {{"system", {"ecmp", "sglb", "monkeytree"}}, {"load", {"1.0", "2.0"}}},
-          .metrics = {"slowdown_avg", "gpu_hours_lost", "gpu_hours_saved"},
-          .draw = find_study("slowdown-vs-load")->draw};
-}
-
-TEST(Threads, SameBytesWithOneAndTwo) {
-  const StudyPlan plan = plan_study(small_study(), {.jobs = 60, .seeds = 3});
-  MemoryStore one, two;
-  EXPECT_EQ(files_of(plan, 1, one), files_of(plan, 2, two));
-}
-
-TEST(Threads, APartialStudyIsDrawnAndGoesOn) {
-  const StudyPlan plan = plan_study(small_study(), {.jobs = 60, .seeds = 3});
-  std::vector<GridCell> grid = grid_of(plan, no_files);
-  MemoryStore store;
-  const std::vector<GridCell> some(grid.begin() + 3, grid.begin() + 9);
-  run_grid(some, store, {.threads = 2});
-  const StudyResults partial(plan, gather(grid, store));
-  EXPECT_EQ(partial.size(), 6u);
-  EXPECT_EQ(partial.missing().size(), 12u);
-  const StudyOutput output = write_study(partial);
-  EXPECT_THAT(file_ending(output.files, ".html"), HasSubstr("Partial: 6 of 18 cells are there"));
-  MemoryStore fresh;
-  EXPECT_EQ(files_of(plan, 2, store), files_of(plan, 1, fresh));
 }
 
 TEST(Results, SavingsAreAgainstTheSameJobsUnderEcmp) {
