@@ -19,7 +19,6 @@
 namespace monkeytree {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
