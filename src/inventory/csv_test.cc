@@ -119,8 +119,8 @@ TEST(Uplinks, FaultsHaveLines) {
   Diagnostics diagnostics;
   EXPECT_FALSE(parse_uplinks("rack,uplinks\nr1,x\nr2,-1\nr3,1\nr3,2\n", "u", diagnostics));
   EXPECT_EQ(diagnostics.text(),
-            "u:2: \"x\" uplinks, expected a number from 0 to 65536\n"
-            "u:3: \"-1\" uplinks, expected a number from 0 to 65536\n"
+            "u:2: uplinks: expected a number from 0 to 65536, found \"x\"\n"
+            "u:3: uplinks: expected a number from 0 to 65536, found \"-1\"\n"
             "u:5: the rack \"r3\" stands there twice\n");
 }
 
