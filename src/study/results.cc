@@ -145,7 +145,7 @@ void StudyResults::add_savings() {
   const auto others = [](const StudyCell& cell) {
     std::string key;
     for (const auto& [axis, value] : cell.at()) {
-      if (axis != "system") key += axis + "=" + value + "\n";
+      if (axis != "system") key += fmt::format("{}={}\n", axis, value);
     }
     return key;
   };

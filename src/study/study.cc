@@ -33,8 +33,8 @@ const StudyAxis* find(const std::vector<StudyAxis>& axes, std::string_view name)
   return at == axes.end() ? nullptr : &*at;
 }
 
-void set_default(Settings& settings, const char* path, std::string value) {
-  settings.try_emplace(path, std::move(value));
+void set_default(Settings& settings, const char* path, const std::string& value) {
+  settings.try_emplace(path, value);
 }
 
 /// The paper's cluster and workload, where the study does not say otherwise.
