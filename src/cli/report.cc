@@ -29,8 +29,8 @@ constexpr double kMaxPauseS = 86400;
 
 constexpr const char* kExamples =
     "Examples:\n"
-    "  sacct -a -X -P -S 2024-03-01 -E 2024-04-01 --format JobID,User,Partition,\\\n"
-    "      Submit,Start,End,Elapsed,State,AllocTRES,NodeList,Comment > march.txt\n"
+    "  sacct -a -X -P -S 2024-03-01 -E 2024-04-01 \\\n"
+    "      -o JobID,Submit,Start,End,State,AllocTRES,NodeList,Comment > march.txt\n"
     "  monkeytree report --sacct march.txt --topology /etc/slurm/topology.conf \\\n"
     "      --uplinks 16 -o march.html\n"
     "\n"

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -36,8 +37,14 @@ absl::StatusOr<ResultFolder> ResultFolder::open(const std::string& path, const s
   }
   ResultFolder folder(path, log, -1);
   const std::string part = folder.part();
-  folder.descriptor_ = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  folder.descriptor_ = ::open(part.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (folder.descriptor_ < 0) return failure(part, "cannot write", errno);
+  if (::flock(folder.descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return absl::FailedPreconditionError(part + ": another run is writing into this folder");
+  }
+  if (::ftruncate(folder.descriptor_, 0) != 0 && errno != EINVAL) {
+    return failure(part, "cannot write", errno);
+  }
   return folder;
 }
 

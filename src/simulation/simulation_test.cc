@@ -88,12 +88,12 @@ class EverySystem : public testing::TestWithParam<std::string> {};
 TEST_P(EverySystem, TheFastEngineGivesTheTimesOfThePlainOne) {
   const Catalogue catalogue = quick_models();
   int64_t moves = 0, shared = 0;
-  for (uint64_t seed = 1; seed <= 4; ++seed) {
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
     Scenario scenario = small_cluster(GetParam(), seed);
     scenario.paper_rules = seed % 2 == 0;
     scenario.freeze_unfragmented = seed % 4 == 0;
     scenario.fabric.nvlink = seed % 3 == 0;
-    const Trace trace = drawn_trace(catalogue, seed, 25);
+    const Trace trace = drawn_trace(catalogue, seed, 22);
     SimulationOptions options;
     const SimulationResult fast = simulate(scenario, catalogue, trace, options);
     options.plain_engine = true;
@@ -117,7 +117,7 @@ TEST_P(EverySystem, TheFastEngineGivesTheTimesOfThePlainOne) {
 
 TEST_P(EverySystem, NoNodeHasTwoJobsAndEveryJobRunsToItsEnd) {
   const Catalogue catalogue = quick_models();
-  for (uint64_t seed = 11; seed <= 18; ++seed) {
+  for (uint64_t seed = 11; seed <= 14; ++seed) {
     Scenario scenario = small_cluster(GetParam(), seed);
     scenario.backfill = seed % 2 == 0;
     const Trace trace = drawn_trace(catalogue, seed, 60);
@@ -171,7 +171,7 @@ TEST(Simulation, DrawnRunsEndAndTheEnginesAgree) {
   const Catalogue catalogue = quick_models();
   const std::span<const System> systems = System::all();
   int64_t moves = 0, given_up = 0;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
     RandomSequence random(seed);
     const std::string system(systems[random.below(systems.size())].name);
     Scenario scenario = small_cluster(system, seed);
