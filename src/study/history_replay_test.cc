@@ -47,8 +47,8 @@ Snapshot fabric_of(int racks, int each, int uplinks) {
 }
 
 /// A job from hour to hour, of 8 GPUs a node.
-RecordedJob job_of(const std::string& id, double start_h, double end_h, std::vector<int> nodes,
-                   int rings = 1) {
+RecordedJob job_of(const std::string& id, double start_h, double end_h,
+                   const std::vector<int>& nodes, int rings = 1) {
   RecordedJob out;
   out.id = id;
   out.start_us = static_cast<int64_t>(start_h * kHourUs);

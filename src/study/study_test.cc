@@ -80,6 +80,7 @@ TEST_P(BuiltIn, RunsAndDraws) {
   // A cluster that is full, so that there are moves to show.
   study.quick_size.iterations = "[2, 10]";
   study.base.try_emplace("workload.generate.load", "4.0");
+  study.base.try_emplace("plan_work_limit", "2000");
   const StudyPlan plan = plan_study(study, {.quick = true, .jobs = 100, .seeds = 2});
   MemoryStore store;
   const auto files = files_of(plan, 2, store);
