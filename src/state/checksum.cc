@@ -1,0 +1,87 @@
+#include "state/checksum.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <vector>
+
+namespace monkeytree {
+
+static_assert(std::endian::native == std::endian::little, "checksums are of little-endian words");
+
+namespace {
+
+// Eight lanes, so that the multiplications of one 64-byte block do not wait for each other.
+constexpr size_t kLanes = 8;
+constexpr size_t kBlock = kLanes * sizeof(uint64_t);
+constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
+using Lanes = std::array<uint64_t, kLanes>;
+
+constexpr uint64_t mix(uint64_t z) {
+  z = (z ^ (z >> 32)) * 0xd6e8feb86659fd93;
+  z = (z ^ (z >> 29)) * 0xbf58476d1ce4e5b9;
+  return z ^ (z >> 32);
+}
+
+constexpr Lanes start() {
+  Lanes lanes{};
+  for (size_t i = 0; i < kLanes; ++i) lanes[i] = mix(kOdd * (i + 1));
+  return lanes;
+}
+
+inline void take(Lanes& lanes, const Lanes& words) {
+  for (size_t i = 0; i < kLanes; ++i) lanes[i] = std::rotl(lanes[i] ^ words[i], 29) * kOdd;
+}
+
+uint64_t finish(const Lanes& lanes, uint64_t bytes) {
+  uint64_t sum = mix(bytes + kOdd);
+  for (const uint64_t lane : lanes) sum = std::rotl(sum ^ mix(lane), 27) * kOdd;
+  return mix(sum);
+}
+
+template <bool kCopy>
+uint64_t run(std::byte* target, std::span<const std::byte> source) {
+  Lanes lanes = start();
+  const std::byte* from = source.data();
+  size_t left = source.size();
+  for (; left >= kBlock; left -= kBlock, from += kBlock) {
+    Lanes words;
+    std::memcpy(words.data(), from, kBlock);
+    if constexpr (kCopy) {
+      std::memcpy(target, words.data(), kBlock);
+      target += kBlock;
+    }
+    take(lanes, words);
+  }
+  if (left > 0) {
+    Lanes words{};
+    std::memcpy(words.data(), from, left);
+    if constexpr (kCopy) std::memcpy(target, words.data(), left);
+    take(lanes, words);
+  }
+  return finish(lanes, source.size());
+}
+
+}  // namespace
+
+uint64_t checksum(std::span<const std::byte> bytes) { return run<false>(nullptr, bytes); }
+
+uint64_t copy_with_checksum(std::byte* target, std::span<const std::byte> source) {
+  return run<true>(target, source);
+}
+
+uint64_t combine_checksums(std::span<const uint64_t> chunks) {
+  return checksum(std::as_bytes(chunks));
+}
+
+uint64_t buffer_checksum(std::span<const std::byte> bytes) {
+  std::vector<uint64_t> chunks;
+  chunks.reserve(bytes.size() / kChunkBytes + 1);
+  for (size_t at = 0; at < bytes.size(); at += kChunkBytes) {
+    chunks.push_back(checksum(bytes.subspan(at, std::min<size_t>(kChunkBytes, bytes.size() - at))));
+  }
+  return combine_checksums(chunks);
+}
+
+}  // namespace monkeytree
