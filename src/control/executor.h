@@ -50,8 +50,8 @@ class Executor {
 
   virtual std::vector<AgentReport> agents() = 0;
 
-  /// The successor of a worker has started on `node`, and its memory stands ready; for
-  /// kStagingNode: `state_bytes` are granted.
+  /// Waits until the successor of a worker, which Scheduler::start() has started on `node`, has
+  /// come to its agent and its memory stands ready; for kStagingNode: `state_bytes` are granted.
   virtual absl::Status prepare(const std::string& migration, const WorkerName& worker,
                                const std::string& node, int64_t state_bytes, Deadline deadline) = 0;
   /// Every worker of the job stands still after the same iteration, which is returned, with its
@@ -76,10 +76,13 @@ class Executor {
   /// worker staged, after transfer().
   virtual absl::Status release(const std::string& migration, const WorkerName& worker,
                                const std::string& node, Deadline deadline) = 0;
-  /// Before resume(): successors of the migration end, their copies of state are dropped, and the
-  /// job's workers, which are on `nodes`, go on as if nothing had been asked.
+  /// Before resume(): successors of the migration end and the copies of state it has made are
+  /// dropped, those granted in prepare() with the staging server too; state that lay there before
+  /// the migration stays. With `go_on` the job's workers, which are on `nodes`, go on as if nothing
+  /// had been asked; without, they stay paused (a worker of the job is staged) or the job has
+  /// ended.
   virtual absl::Status roll_back(const std::string& migration, const std::string& job,
-                                 const std::map<WorkerName, std::string>& nodes,
+                                 const std::map<WorkerName, std::string>& nodes, bool go_on,
                                  Deadline deadline) = 0;
   /// The uplink of each flow, for the agents to apply; those of agents not connected are sent when
   /// they come back.

@@ -74,6 +74,7 @@ class Scheduler {
   virtual absl::Status give_back(const WorkerName& worker, const std::string& node,
                                  const std::vector<std::string>& order, Deadline deadline) = 0;
   /// The hold ends and whatever runs in it. NotFound is never given: gone is what was asked for.
+  /// Where `hold.id` is "" (the answer to hold() was lost) it is found by worker and node.
   virtual absl::Status cancel(const Hold& hold, Deadline deadline) = 0;
 
   /// Keeps everybody else off these nodes while their workers change places.

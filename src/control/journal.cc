@@ -1,0 +1,368 @@
+#include "control/journal.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace monkeytree {
+namespace {
+
+constexpr std::array<std::string_view, 7> kPlanStates = {
+    "proposed", "waiting", "running", "done", "failed", "cancelled", "superseded"};
+
+constexpr std::string_view kTables = R"sql(
+CREATE TABLE plans(
+  id INTEGER PRIMARY KEY AUTOINCREMENT, made_s REAL NOT NULL, ended_s REAL, state TEXT NOT NULL,
+  reason TEXT NOT NULL, approved_by TEXT NOT NULL, moves INTEGER NOT NULL, snapshot TEXT NOT NULL,
+  plan TEXT NOT NULL, decision TEXT NOT NULL);
+CREATE INDEX plans_by_state ON plans(state);
+CREATE TABLE migrations(
+  id TEXT PRIMARY KEY, plan INTEGER NOT NULL REFERENCES plans(id), number INTEGER NOT NULL,
+  job TEXT NOT NULL, workers INTEGER NOT NULL, state TEXT NOT NULL, ended INTEGER NOT NULL,
+  began_s REAL NOT NULL, ended_s REAL, document TEXT NOT NULL);
+CREATE INDEX migrations_by_plan ON migrations(plan, number);
+CREATE INDEX migrations_by_end ON migrations(ended, ended_s);
+CREATE TABLE steps(
+  id INTEGER PRIMARY KEY AUTOINCREMENT, migration TEXT NOT NULL REFERENCES migrations(id),
+  step TEXT NOT NULL, attempt INTEGER NOT NULL, began_s REAL NOT NULL, ended_s REAL,
+  outcome TEXT NOT NULL);
+CREATE INDEX steps_by_migration ON steps(migration);
+CREATE TABLE events(
+  id INTEGER PRIMARY KEY AUTOINCREMENT, time_s REAL NOT NULL, kind TEXT NOT NULL,
+  text TEXT NOT NULL, data TEXT NOT NULL);
+CREATE TABLE settings(key TEXT PRIMARY KEY, value TEXT NOT NULL);
+)sql";
+
+absl::StatusOr<int64_t> read_version(const Database& database) {
+  absl::StatusOr<Statement> query = database.prepare("PRAGMA user_version");
+  if (!query.ok()) return query.status();
+  const absl::StatusOr<bool> row = query->step();
+  if (!row.ok()) return row.status();
+  return query->integer(0);
+}
+
+absl::Status make_tables(const Database& database) {
+  absl::StatusOr<Transaction> transaction = Transaction::begin(database);
+  if (!transaction.ok()) return transaction.status();
+  if (absl::Status status = database.run(kTables); !status.ok()) return status;
+  const std::string version = fmt::format("PRAGMA user_version={}", Journal::kVersion);
+  if (absl::Status status = database.run(version); !status.ok()) return status;
+  return transaction->commit();
+}
+
+std::string outcome_text(const absl::Status& status) {
+  if (status.ok()) return "OK";
+  return fmt::format("{}: {}", absl::StatusCodeToString(status.code()), status.message());
+}
+
+PlanEntry read_plan(const Statement& row, bool with_documents) {
+  PlanEntry plan;
+  plan.id = row.integer(0);
+  plan.made_s = row.real(1);
+  if (!row.null(2)) plan.ended_s = row.real(2);
+  plan.state = plan_state(row.text(3)).value_or(PlanState::kFailed);
+  plan.reason = row.text(4);
+  plan.approved_by = row.text(5);
+  plan.moves = static_cast<int>(row.integer(6));
+  plan.decision = row.text(7);
+  plan.plan = row.text(8);
+  if (with_documents) plan.snapshot = row.text(9);
+  return plan;
+}
+
+constexpr std::string_view kPlanColumns =
+    "SELECT id, made_s, ended_s, state, reason, approved_by, moves, decision, plan, snapshot "
+    "FROM plans ";
+
+template <class T, class Read>
+absl::StatusOr<std::vector<T>> rows(absl::StatusOr<Statement>& query, Read read) {
+  if (!query.ok()) return query.status();
+  std::vector<T> all;
+  while (true) {
+    const absl::StatusOr<bool> row = query->step();
+    if (!row.ok()) return row.status();
+    if (!*row) return all;
+    all.push_back(read(*query));
+  }
+}
+
+Event read_event(const Statement& row) {
+  return {row.integer(0), row.real(1), row.text(2), row.text(3), row.text(4)};
+}
+
+/// Workers that come to rest on another node; of a staged move the second half counts.
+int workers_moved(const Migration& migration) {
+  return static_cast<int>(
+      std::count_if(migration.moves.begin(), migration.moves.end(),
+                    [](const WorkerMove& move) { return move.to != "@staging"; }));
+}
+
+}  // namespace
+
+std::string_view name_of(PlanState state) { return kPlanStates[static_cast<size_t>(state)]; }
+std::optional<PlanState> plan_state(std::string_view name) {
+  const auto* found = std::find(kPlanStates.begin(), kPlanStates.end(), name);
+  if (found == kPlanStates.end()) return std::nullopt;
+  return static_cast<PlanState>(found - kPlanStates.begin());
+}
+
+absl::StatusOr<Journal> Journal::open(const std::string& file) {
+  absl::StatusOr<Database> database = Database::open(file);
+  if (!database.ok()) return database.status();
+  const absl::StatusOr<int64_t> version = read_version(*database);
+  if (!version.ok()) return version.status();
+  if (*version > kVersion) {
+    return absl::FailedPreconditionError(
+        fmt::format("written by a newer MonkeyTree (version {} of the journal; this program knows "
+                    "up to {}); use that program, or another file",
+                    *version, kVersion));
+  }
+  if (*version == 0) {
+    if (absl::Status status = make_tables(*database); !status.ok()) return status;
+  }
+  return Journal(std::move(*database));
+}
+
+absl::StatusOr<int64_t> Journal::add_plan(const PlanEntry& plan) {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> insert = database_.prepare(
+      "INSERT INTO plans(made_s, ended_s, state, reason, approved_by, moves, snapshot, plan, "
+      "decision) VALUES(?,?,?,?,?,?,?,?,?)");
+  if (!insert.ok()) return insert.status();
+  insert->bind(plan.made_s).bind(plan.ended_s).bind(name_of(plan.state)).bind(plan.reason);
+  insert->bind(plan.approved_by).bind(int64_t{plan.moves}).bind(plan.snapshot).bind(plan.plan);
+  insert->bind(plan.decision);
+  if (absl::Status status = insert->run(); !status.ok()) return status;
+  return database_.last_row();
+}
+
+absl::Status Journal::set_plan_state(int64_t plan, PlanState state, std::string_view reason,
+                                     std::optional<double> ended_s) {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> update =
+      database_.prepare("UPDATE plans SET state=?, reason=?, ended_s=? WHERE id=?");
+  if (!update.ok()) return update.status();
+  return update->bind(name_of(state)).bind(reason).bind(ended_s).bind(plan).run();
+}
+
+absl::Status Journal::set_approved(int64_t plan, std::string_view by) {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> update = database_.prepare("UPDATE plans SET approved_by=? WHERE id=?");
+  if (!update.ok()) return update.status();
+  return update->bind(by).bind(plan).run();
+}
+
+absl::StatusOr<std::optional<PlanEntry>> Journal::plan(int64_t id) const {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> query = database_.prepare(std::string(kPlanColumns) + "WHERE id=?");
+  if (!query.ok()) return query.status();
+  const absl::StatusOr<bool> row = query->bind(id).step();
+  if (!row.ok()) return row.status();
+  if (!*row) return std::optional<PlanEntry>();
+  return std::optional<PlanEntry>(read_plan(*query, true));
+}
+
+absl::StatusOr<std::vector<PlanEntry>> Journal::plans(std::optional<PlanState> state,
+                                                      int limit) const {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> query = database_.prepare(
+      std::string(kPlanColumns) + "WHERE ?1 IS NULL OR state=?1 ORDER BY id DESC LIMIT ?2");
+  if (!query.ok()) return query.status();
+  if (state) {
+    query->bind(name_of(*state));
+  } else {
+    query->bind_null();
+  }
+  query->bind(int64_t{limit});
+  return rows<PlanEntry>(query, [](const Statement& row) { return read_plan(row, false); });
+}
+
+absl::Status Journal::add_migrations(const std::vector<Migration>& migrations, double now_s) {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Transaction> transaction = Transaction::begin(database_);
+  if (!transaction.ok()) return transaction.status();
+  int64_t number = 0;
+  for (const Migration& migration : migrations) {
+    absl::StatusOr<Statement> insert = database_.prepare(
+        "INSERT INTO migrations(id, plan, number, job, workers, state, ended, began_s, document) "
+        "VALUES(?,?,?,?,?,?,0,?,?)");
+    if (!insert.ok()) return insert.status();
+    insert->bind(migration.id).bind(migration.plan);
+    insert->bind(int64_t{migration.round} * 1'000'000 + number++).bind(migration.job);
+    insert->bind(int64_t{workers_moved(migration)}).bind(name_of(migration.state)).bind(now_s);
+    insert->bind(write_migration(migration));
+    if (absl::Status status = insert->run(); !status.ok()) return status;
+  }
+  return transaction->commit();
+}
+
+absl::StatusOr<int> Journal::begin_step(const Migration& migration, Step step, double now_s) {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> insert = database_.prepare(
+      "INSERT INTO steps(migration, step, attempt, began_s, outcome) VALUES(?1, ?2, 1 + (SELECT "
+      "count(*) FROM steps WHERE migration=?1 AND step=?2), ?3, '') RETURNING attempt");
+  if (!insert.ok()) return insert.status();
+  const absl::StatusOr<bool> row =
+      insert->bind(migration.id).bind(name_of(step)).bind(now_s).step();
+  if (!row.ok()) return row.status();
+  const int attempt = static_cast<int>(insert->integer(0));
+  // The row is in the file only when the statement has run to its end.
+  if (absl::StatusOr<bool> end = insert->step(); !end.ok()) return end.status();
+  return attempt;
+}
+
+absl::Status Journal::end_step(const Migration& migration, Step step, int attempt,
+                               const absl::Status& outcome, double now_s) {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Transaction> transaction = Transaction::begin(database_);
+  if (!transaction.ok()) return transaction.status();
+  absl::StatusOr<Statement> tried = database_.prepare(
+      "UPDATE steps SET ended_s=?, outcome=? WHERE migration=? AND step=? AND attempt=?");
+  if (!tried.ok()) return tried.status();
+  tried->bind(now_s).bind(outcome_text(outcome)).bind(migration.id).bind(name_of(step));
+  if (absl::Status status = tried->bind(int64_t{attempt}).run(); !status.ok()) return status;
+  absl::StatusOr<Statement> now =
+      database_.prepare("UPDATE migrations SET state=?, ended=?, ended_s=?, document=? WHERE id=?");
+  if (!now.ok()) return now.status();
+  const bool is_over = ended(migration);
+  now->bind(name_of(migration.state)).bind(int64_t{is_over});
+  now->bind(is_over ? std::optional(now_s) : std::nullopt).bind(write_migration(migration));
+  if (absl::Status status = now->bind(migration.id).run(); !status.ok()) return status;
+  return transaction->commit();
+}
+
+absl::Status Journal::save(const Migration& migration) {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> update =
+      database_.prepare("UPDATE migrations SET state=?, document=? WHERE id=?");
+  if (!update.ok()) return update.status();
+  return update->bind(name_of(migration.state))
+      .bind(write_migration(migration))
+      .bind(migration.id)
+      .run();
+}
+
+absl::StatusOr<std::vector<Migration>> Journal::read_migrations(Statement query) const {
+  std::vector<Migration> all;
+  while (true) {
+    const absl::StatusOr<bool> row = query.step();
+    if (!row.ok()) return row.status();
+    if (!*row) return all;
+    std::optional<Migration> migration = read_migration(query.text(0));
+    if (!migration) {
+      return absl::DataLossError(
+          fmt::format("migration {} in the journal cannot be read", query.text(1)));
+    }
+    all.push_back(std::move(*migration));
+  }
+}
+
+absl::StatusOr<std::vector<Migration>> Journal::unfinished() const {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> query =
+      database_.prepare("SELECT document, id FROM migrations WHERE ended=0 ORDER BY plan, number");
+  if (!query.ok()) return query.status();
+  return read_migrations(std::move(*query));
+}
+
+absl::StatusOr<std::vector<Migration>> Journal::migrations(int64_t plan) const {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> query =
+      database_.prepare("SELECT document, id FROM migrations WHERE plan=? ORDER BY number");
+  if (!query.ok()) return query.status();
+  query->bind(plan);
+  return read_migrations(std::move(*query));
+}
+
+absl::StatusOr<std::vector<StepEntry>> Journal::steps(int64_t plan) const {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> query = database_.prepare(
+      "SELECT migration, step, attempt, steps.began_s, steps.ended_s, outcome FROM steps "
+      "JOIN migrations ON migration=migrations.id WHERE plan=? ORDER BY steps.id");
+  if (!query.ok()) return query.status();
+  query->bind(plan);
+  return rows<StepEntry>(query, [](const Statement& row) {
+    StepEntry entry;
+    entry.migration = row.text(0);
+    entry.step = migration_step(row.text(1)).value_or(Step::kHold);
+    entry.attempt = static_cast<int>(row.integer(2));
+    entry.began_s = row.real(3);
+    if (!row.null(4)) entry.ended_s = row.real(4);
+    entry.outcome = row.text(5);
+    return entry;
+  });
+}
+
+absl::StatusOr<std::vector<Journal::JobMoves>> Journal::moves_since(double since_s) const {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> query = database_.prepare(
+      "SELECT job, sum(workers), max(ifnull(ended_s, began_s)) FROM migrations WHERE "
+      "(ended=0 OR (state='released' AND ended_s>=?)) GROUP BY job ORDER BY job");
+  if (!query.ok()) return query.status();
+  query->bind(since_s);
+  return rows<JobMoves>(query, [](const Statement& row) {
+    return JobMoves{row.text(0), static_cast<int>(row.integer(1)), row.real(2)};
+  });
+}
+
+absl::Status Journal::add_event(double time_s, std::string_view kind, std::string_view text,
+                                std::string_view data) {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> insert =
+      database_.prepare("INSERT INTO events(time_s, kind, text, data) VALUES(?,?,?,?)");
+  if (!insert.ok()) return insert.status();
+  return insert->bind(time_s).bind(kind).bind(text).bind(data).run();
+}
+
+absl::StatusOr<std::vector<Event>> Journal::events_after(int64_t id, int limit) const {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> query = database_.prepare(
+      "SELECT id, time_s, kind, text, data FROM events WHERE id>? ORDER BY id LIMIT ?");
+  if (!query.ok()) return query.status();
+  query->bind(id).bind(int64_t{limit});
+  return rows<Event>(query, read_event);
+}
+
+absl::StatusOr<std::vector<Event>> Journal::newest_events(int limit) const {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> query = database_.prepare(
+      "SELECT id, time_s, kind, text, data FROM (SELECT * FROM events ORDER BY id DESC LIMIT ?) "
+      "ORDER BY id");
+  if (!query.ok()) return query.status();
+  query->bind(int64_t{limit});
+  return rows<Event>(query, read_event);
+}
+
+absl::Status Journal::set(std::string_view key, std::string_view value) {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> upsert = database_.prepare(
+      "INSERT INTO settings VALUES(?1,?2) ON CONFLICT(key) DO UPDATE SET value=?2");
+  if (!upsert.ok()) return upsert.status();
+  return upsert->bind(key).bind(value).run();
+}
+
+absl::StatusOr<std::optional<std::string>> Journal::get(std::string_view key) const {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> query = database_.prepare("SELECT value FROM settings WHERE key=?");
+  if (!query.ok()) return query.status();
+  const absl::StatusOr<bool> row = query->bind(key).step();
+  if (!row.ok()) return row.status();
+  return *row ? std::optional<std::string>(query->text(0)) : std::nullopt;
+}
+
+absl::Status Journal::prune(int keep, int events) {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> snapshots = database_.prepare(
+      "UPDATE plans SET snapshot='' WHERE snapshot<>'' AND state<>'running' AND state<>'waiting' "
+      "AND id <= (SELECT ifnull(max(id), 0) FROM plans) - ?");
+  if (!snapshots.ok()) return snapshots.status();
+  if (absl::Status status = snapshots->bind(int64_t{keep}).run(); !status.ok()) return status;
+  absl::StatusOr<Statement> old = database_.prepare(
+      "DELETE FROM events WHERE id <= (SELECT ifnull(max(id), 0) FROM events) - ?");
+  if (!old.ok()) return old.status();
+  return old->bind(int64_t{events}).run();
+}
+
+}  // namespace monkeytree

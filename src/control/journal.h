@@ -1,0 +1,128 @@
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "control/database.h"
+#include "control/migration.h"
+
+/// What the controller decided and did, on disk before it is done: one intent before each step of a
+/// migration, one outcome after it. A controller that was killed reads here where it was.
+namespace monkeytree {
+
+enum class PlanState : uint8_t {
+  kProposed,  ///< nothing is done with it: mode observe, or policy held it back
+  kWaiting,   ///< for a person to approve it
+  kRunning,
+  kDone,
+  kFailed,      ///< some move was undone; what moved stays
+  kCancelled,   ///< by a person
+  kSuperseded,  ///< the cluster changed before it began
+};
+std::string_view name_of(PlanState state);  ///< "proposed", "waiting", …
+std::optional<PlanState> plan_state(std::string_view name);
+
+/// A plan with all that explains it.
+struct PlanEntry {
+  int64_t id = 0;
+  double made_s = 0;  ///< Unix time
+  std::optional<double> ended_s;
+  PlanState state = PlanState::kProposed;
+  std::string reason;  ///< why it is not (or no longer) running
+  std::string approved_by;
+  int moves = 0;
+  std::string snapshot;  ///< JSON, `monkeytree/snapshot/v1`
+  std::string plan;      ///< JSON, `monkeytree/plan/v1`
+  std::string decision;  ///< JSON: gain, cost, jobs that could not move and why (policy.h)
+};
+
+/// One step of a migration as it was tried.
+struct StepEntry {
+  std::string migration;
+  Step step = Step::kHold;
+  int attempt = 1;
+  double began_s = 0;
+  std::optional<double> ended_s;  ///< none: it was under way when the journal was last written
+  std::string outcome;            ///< "OK" or a status: "UNAVAILABLE: agent of n3 …"
+};
+
+/// Something that happened, for `monkeytree history` and the event stream.
+struct Event {
+  int64_t id = 0;  ///< ascending, never used twice
+  double time_s = 0;
+  std::string kind;  ///< "plan", "step", "over", "within", "mode", "approve", …
+  std::string text;  ///< a line for people
+  std::string data;  ///< JSON for programs
+};
+
+/// Thread-safe. Every call that writes has written, and the disk has it, when it returns OK. Errors
+/// are Database's.
+class Journal {
+ public:
+  /// Version of the tables. An older file is brought up to date, a newer one refused.
+  static constexpr int kVersion = 1;
+
+  static absl::StatusOr<Journal> open(const std::string& file);
+
+  /// The number given to the new plan.
+  absl::StatusOr<int64_t> add_plan(const PlanEntry& plan);
+  absl::Status set_plan_state(int64_t plan, PlanState state, std::string_view reason,
+                              std::optional<double> ended_s);
+  absl::Status set_approved(int64_t plan, std::string_view by);
+  absl::StatusOr<std::optional<PlanEntry>> plan(int64_t id) const;
+  /// Newest first, without snapshots; `state` narrows it.
+  absl::StatusOr<std::vector<PlanEntry>> plans(std::optional<PlanState> state, int limit) const;
+
+  /// The migrations of a round, before any of them begins.
+  absl::Status add_migrations(const std::vector<Migration>& migrations, double now_s);
+  /// About to try the next step. Returns the number of the attempt.
+  absl::StatusOr<int> begin_step(const Migration& migration, Step step, double now_s);
+  /// The step ended with `outcome`; the migration is now as given.
+  absl::Status end_step(const Migration& migration, Step step, int attempt,
+                        const absl::Status& outcome, double now_s);
+  /// The migration turned round, between two steps.
+  absl::Status save(const Migration& migration);
+  /// Those that have not ended, by plan, round, number.
+  absl::StatusOr<std::vector<Migration>> unfinished() const;
+  absl::StatusOr<std::vector<Migration>> migrations(int64_t plan) const;
+  absl::StatusOr<std::vector<StepEntry>> steps(int64_t plan) const;
+
+  struct JobMoves {
+    std::string job;
+    int moves = 0;      ///< workers that went to another node
+    double last_s = 0;  ///< end of the last one
+  };
+  /// Moves carried out (released) since `since_s`, by job; with those under way.
+  absl::StatusOr<std::vector<JobMoves>> moves_since(double since_s) const;
+
+  absl::Status add_event(double time_s, std::string_view kind, std::string_view text,
+                         std::string_view data);
+  /// Those after `id`, oldest first.
+  absl::StatusOr<std::vector<Event>> events_after(int64_t id, int limit) const;
+  /// The newest, oldest first.
+  absl::StatusOr<std::vector<Event>> newest_events(int limit) const;
+
+  /// A value that outlives restarts: the fence, the kill switch.
+  absl::Status set(std::string_view key, std::string_view value);
+  absl::StatusOr<std::optional<std::string>> get(std::string_view key) const;
+
+  /// Drops snapshots of plans beyond the newest `keep`, and events beyond the newest `events`.
+  absl::Status prune(int keep, int events);
+
+ private:
+  explicit Journal(Database database) : database_(std::move(database)) {}
+  absl::StatusOr<std::vector<Migration>> read_migrations(Statement statement) const;
+
+  mutable std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
+  Database database_;
+};
+
+}  // namespace monkeytree
