@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
+
+#include "base/status.h"
+#include "planning/plan_json.h"
 
 namespace monkeytree {
 namespace {
@@ -52,11 +56,6 @@ absl::Status make_tables(const Database& database) {
   return transaction->commit();
 }
 
-std::string outcome_text(const absl::Status& status) {
-  if (status.ok()) return "OK";
-  return fmt::format("{}: {}", absl::StatusCodeToString(status.code()), status.message());
-}
-
 PlanEntry read_plan(const Statement& row, bool with_documents) {
   PlanEntry plan;
   plan.id = row.integer(0);
@@ -96,7 +95,7 @@ Event read_event(const Statement& row) {
 int workers_moved(const Migration& migration) {
   return static_cast<int>(
       std::count_if(migration.moves.begin(), migration.moves.end(),
-                    [](const WorkerMove& move) { return move.to != "@staging"; }));
+                    [](const WorkerMove& move) { return move.to != kStagingName; }));
 }
 
 }  // namespace
@@ -221,7 +220,7 @@ absl::Status Journal::end_step(const Migration& migration, Step step, int attemp
   absl::StatusOr<Statement> tried = database_.prepare(
       "UPDATE steps SET ended_s=?, outcome=? WHERE migration=? AND step=? AND attempt=?");
   if (!tried.ok()) return tried.status();
-  tried->bind(now_s).bind(outcome_text(outcome)).bind(migration.id).bind(name_of(step));
+  tried->bind(now_s).bind(text_of(outcome)).bind(migration.id).bind(name_of(step));
   if (absl::Status status = tried->bind(int64_t{attempt}).run(); !status.ok()) return status;
   absl::StatusOr<Statement> now =
       database_.prepare("UPDATE migrations SET state=?, ended=?, ended_s=?, document=? WHERE id=?");
@@ -295,16 +294,36 @@ absl::StatusOr<std::vector<StepEntry>> Journal::steps(int64_t plan) const {
   });
 }
 
-absl::StatusOr<std::vector<Journal::JobMoves>> Journal::moves_since(double since_s) const {
+absl::StatusOr<std::vector<Journal::PastMove>> Journal::moves_since(double since_s) const {
   const std::lock_guard lock(*mutex_);
+  // A staged move is counted where its second half is: both belong to one plan.
   absl::StatusOr<Statement> query = database_.prepare(
-      "SELECT job, sum(workers), max(ifnull(ended_s, began_s)) FROM migrations WHERE "
-      "(ended=0 OR (state='released' AND ended_s>=?)) GROUP BY job ORDER BY job");
+      "SELECT document, id, ifnull(ended_s, began_s) FROM migrations WHERE plan IN (SELECT plan "
+      "FROM migrations WHERE ended=0 OR (state='released' AND ended_s>=?)) AND (ended=0 OR "
+      "state='released') ORDER BY plan, number");
   if (!query.ok()) return query.status();
   query->bind(since_s);
-  return rows<JobMoves>(query, [](const Statement& row) {
-    return JobMoves{row.text(0), static_cast<int>(row.integer(1)), row.real(2)};
-  });
+  std::vector<PastMove> moves;
+  std::map<WorkerName, std::string> unloaded;
+  while (true) {
+    const absl::StatusOr<bool> row = query->step();
+    if (!row.ok()) return row.status();
+    if (!*row) return moves;
+    const std::optional<Migration> migration = read_migration(query->text(0));
+    if (!migration) {
+      return absl::DataLossError(
+          fmt::format("migration {} in the journal cannot be read", query->text(1)));
+    }
+    for (const WorkerMove& move : migration->moves) {
+      if (move.to == kStagingName) {
+        unloaded[move.worker] = move.from;
+        continue;
+      }
+      const std::string from =
+          move.from == kStagingName ? std::exchange(unloaded[move.worker], "") : move.from;
+      moves.push_back({move.worker, from, move.to, query->real(2)});
+    }
+  }
 }
 
 absl::Status Journal::add_event(double time_s, std::string_view kind, std::string_view text,

@@ -95,13 +95,13 @@ class Journal {
   absl::StatusOr<std::vector<Migration>> migrations(int64_t plan) const;
   absl::StatusOr<std::vector<StepEntry>> steps(int64_t plan) const;
 
-  struct JobMoves {
-    std::string job;
-    int moves = 0;      ///< workers that went to another node
-    double last_s = 0;  ///< end of the last one
+  struct PastMove {
+    WorkerName worker;
+    std::string from, to;  ///< nodes; a staged move is one, from where it was
+    double ended_s = 0;
   };
-  /// Moves carried out (released) since `since_s`, by job; with those under way.
-  absl::StatusOr<std::vector<JobMoves>> moves_since(double since_s) const;
+  /// Moves carried out since then, and those under way, in the order in which they began.
+  absl::StatusOr<std::vector<PastMove>> moves_since(double since_s) const;
 
   absl::Status add_event(double time_s, std::string_view kind, std::string_view text,
                          std::string_view data);

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
+
 namespace monkeytree {
 namespace {
 
@@ -37,11 +39,6 @@ absl::Status for_each_move(const Migration& migration, Do act) {
   std::vector<absl::Status> statuses;
   for (std::future<absl::Status>& one : running) statuses.push_back(one.get());
   return worst(statuses);
-}
-
-absl::Status with_context(const absl::Status& status, std::string_view what) {
-  if (status.ok()) return status;
-  return absl::Status(status.code(), fmt::format("{}: {}", what, status.message()));
 }
 
 /// The job's nodes by group and worker once the migration is over; "" for a staged worker.
@@ -101,7 +98,7 @@ bool Mover::run(Migration& migration, const std::stop_token& stop,
       migration.reason = "the job has ended";
     } else if (migration.heading == Heading::kForward && can_turn_back(migration)) {
       migration.heading = Heading::kBack;
-      migration.reason = fmt::format("{}: {}", name_of(step), outcome.message());
+      migration.reason = fmt::format("{}: {}", name_of(step), message_of(outcome));
     }
     if (!write_outcome(migration, step, *attempt, outcome, stop)) return false;
     parts_.notice({migration, step, false, outcome});

@@ -1,0 +1,80 @@
+#include "control/gain.h"
+
+#include <algorithm>
+#include <set>
+
+#include "planning/order.h"
+#include "routing/routes.h"
+
+namespace monkeytree {
+namespace {
+
+constexpr double kHour_s = 3600;
+
+double slowdown(int sharing, double communication) { return 1 + communication * (sharing - 1); }
+
+double gpus_of(const Snapshot& snapshot, JobId job) {
+  double gpus = 0;
+  for (int g = 0; g < snapshot.jobs[job].group_count; ++g) {
+    const Group& group = snapshot.groups[GroupId{snapshot.jobs[job].first_group.value + g}];
+    for (const NodeId node : group.workers) {
+      // Where slots are GPUs a worker has as many as it takes slots; otherwise it has the node.
+      const Node& host = snapshot.nodes[node];
+      gpus += host.slots > 1 ? group.slots : std::max(host.gpus, 1);
+    }
+  }
+  return gpus;
+}
+
+}  // namespace
+
+std::map<JobId, int> sharing(const Snapshot& snapshot) {
+  std::map<JobId, int> fullest;
+  if (!check_routable(snapshot).ok()) return fullest;
+  const Routes routed = routes(snapshot);
+  for (const Shared& link : routed.shared) {
+    const int flows = static_cast<int>(link.flows.size());
+    for (const int flow : link.flows) {
+      const GroupId group = routed.flows[static_cast<size_t>(flow)].flow.group;
+      int& most = fullest[snapshot.groups[group].job];
+      most = std::max(most, flows);
+    }
+  }
+  return fullest;
+}
+
+Gain estimate_gain(const Snapshot& before, const Plan& plan, const GainRules& rules, double now_s) {
+  const std::map<JobId, int> was = sharing(before);
+  const std::map<JobId, int> will = sharing(apply_rounds(before, plan.rounds));
+  std::map<JobId, JobGain> jobs;
+  for (const auto& [job, flows] : was) jobs[job].sharing_before = flows;
+  for (const auto& [job, flows] : will) jobs[job].sharing_after = flows;
+  std::map<JobId, int> rounds;
+  for (const Round& round : plan.rounds) {
+    std::set<JobId> pausing;
+    for (const Move& move : round) {
+      const JobId job = before.groups[move.group].job;
+      pausing.insert(job);
+      if (move.to != kStaging) ++jobs[job].moves;
+    }
+    for (const JobId job : pausing) ++rounds[job];
+  }
+  Gain gain;
+  for (auto& [job, one] : jobs) {
+    one.job = job;
+    one.gpus = gpus_of(before, job);
+    const std::optional<double> end_s = before.jobs[job].end_s;
+    one.left_s = end_s ? std::max(0.0, *end_s - now_s) : rules.assumed_left_s;
+    // What runs k times as long regains 1 − after/before of the time it would still have taken.
+    const double change = 1 - slowdown(one.sharing_after, rules.communication) /
+                                  slowdown(one.sharing_before, rules.communication);
+    one.regained_gpu_h = one.gpus * one.left_s / kHour_s * change;
+    one.paused_gpu_h = one.gpus * rules.pause_s * rounds[job] / kHour_s;
+    gain.regained_gpu_h += one.regained_gpu_h;
+    gain.paused_gpu_h += one.paused_gpu_h;
+    gain.jobs.push_back(one);
+  }
+  return gain;
+}
+
+}  // namespace monkeytree
