@@ -85,7 +85,8 @@ struct WorkerCancelled {
 
 /// What the migration asked for last cannot be done; nothing has changed.
 struct WorkerFailed {
-  std::string migration, why;
+  std::string migration;
+  std::string why;  ///< as it came: quote() it before a person sees it
   friend bool operator==(const WorkerFailed&, const WorkerFailed&) = default;
 };
 
