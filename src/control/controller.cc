@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "cluster/snapshot_json.h"
 #include "control/decision.h"
-#include "planning/check.h"
+#include "control/recheck.h"
 
 namespace monkeytree {
 namespace {
@@ -649,7 +649,7 @@ absl::Status Controller::approve(int64_t plan, std::string_view by) {
   if (!rounds) {
     changed.emplace_back("a job or node of it is gone");
   } else {
-    changed = check_plan(mirror_.snapshot(), *record);
+    changed = recheck(mirror_.snapshot(), *rounds);
   }
   {
     const std::lock_guard lock(mutex_);
