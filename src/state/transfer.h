@@ -76,7 +76,8 @@ struct SendOptions {
       10000};       ///< longest wait for a peer that shows no progress
   int streams = 4;  ///< of tcp
   int resumes = 5;  ///< how often a broken connection or a corrupt chunk is made good
-  /// A path measured to be slower is refused before anything is sent; 0 measures nothing.
+  /// A path on which one stream is measured to be slower is refused before anything is sent;
+  /// 0 measures nothing. Not for shm.
   uint64_t min_bytes_per_s = 0;
   uint64_t probe_bytes = uint64_t{4} << 20;
   std::string from_address;  ///< of tcp: the local address to use, so that the fabric is used
@@ -92,9 +93,9 @@ struct SendOptions {
 class Sender {
  public:
   /// Connects, compares layouts, measures the path and warms the mapping: all that can be done
-  /// while training goes on. Errors: kUnavailable (no connection, or slower than the floor),
-  /// kUnauthenticated (token), kFailedPrecondition (another layout; the message names the first
-  /// difference), kResourceExhausted (over the quota of a staging server), kDeadlineExceeded.
+  /// while training goes on. Errors: kUnavailable (no connection), kUnauthenticated (token),
+  /// kFailedPrecondition (slower than the floor; or another layout: the message names the first
+  /// difference), kDeadlineExceeded.
   static absl::StatusOr<std::unique_ptr<Sender>> prepare(const Arena& arena,
                                                          const Endpoint& endpoint,
                                                          const Token& token, SendOptions options);
@@ -102,8 +103,9 @@ class Sender {
 
   /// Sends the state, which must be committed; OK once the receiver has checked all of this
   /// sender's buffers (and has committed, where no other sender's are missing). Otherwise, besides
-  /// the errors of prepare(): kDataLoss (what arrives stays corrupt, or the source's bytes are not
-  /// those of its recorded checksums), kCancelled. May be called again after an error.
+  /// the errors of prepare(): kFailedPrecondition (the source is not committed, was changed
+  /// meanwhile, or its bytes are not those of its recorded checksums), kDataLoss (what arrives
+  /// stays corrupt), kCancelled. May be called again after an error.
   virtual absl::StatusOr<TransferReport> send() = 0;
   virtual absl::StatusOr<TransferReport> send(Deadline deadline) = 0;
 

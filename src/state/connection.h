@@ -1,0 +1,81 @@
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "state/fd.h"
+#include "state/frames.h"
+#include "state/transfer.h"
+
+namespace monkeytree {
+
+/// One connected socket that frames go through. Errors of all calls: kUnavailable (broken, closed,
+/// or no progress for the idle timeout), kDeadlineExceeded, kDataLoss (a damaged frame). One thread
+/// reads and writes; shutdown() may come from any.
+class Connection {
+ public:
+  Connection(Fd socket, std::chrono::milliseconds idle_timeout);
+
+  static absl::StatusOr<std::unique_ptr<Connection>> connect(
+      const Endpoint& endpoint, const std::string& from_address, Deadline deadline,
+      std::chrono::milliseconds idle_timeout);
+
+  void set_deadline(Deadline deadline) { deadline_ = deadline; }
+
+  absl::Status write_frame(FrameType type, uint64_t argument, std::string_view body);
+  /// The same with a body whose checksum is known.
+  absl::Status write_frame(FrameType type, uint64_t argument, std::span<const std::byte> body,
+                           uint64_t body_sum);
+  absl::Status write_reply(const absl::Status& status, uint64_t argument = 0);
+
+  /// The next header. `patient`: the peer may be silent up to the deadline.
+  absl::StatusOr<FrameHeader> read_header(bool patient = false);
+  /// The body after a header, checked.
+  absl::StatusOr<std::string> read_body(const FrameHeader& header);
+  absl::Status read(std::span<std::byte> bytes);
+  /// The next header, which must be of this type.
+  absl::StatusOr<FrameHeader> read_header_of(FrameType type, bool patient = false);
+  absl::StatusOr<std::string> read_frame(FrameType type, bool patient = false);
+  /// The status in the next frame, which must be a reply (frames of progress are skipped);
+  /// `argument` becomes that of the reply.
+  absl::Status read_reply(uint64_t* argument = nullptr, bool patient = false);
+
+  /// A frame with a file descriptor beside it.
+  absl::Status write_descriptor(int fd);
+  absl::StatusOr<Fd> read_descriptor();
+
+  /// Breaks the connection for both directions; calls under way end soon.
+  void shutdown();
+  bool is_local() const { return local_; }
+  /// This end's address of a tcp connection, without the port.
+  std::string own_host() const;
+
+ private:
+  enum class Direction { kRead, kWrite };
+  absl::Status arm(Direction direction, bool patient);
+  absl::Status write(std::span<const std::byte> first, std::span<const std::byte> second);
+  absl::Status read(std::span<std::byte> bytes, bool patient);
+  absl::Status timed_out() const;
+
+  Fd socket_;
+  std::chrono::milliseconds idle_timeout_;
+  Deadline deadline_ = Deadline::max();
+  std::chrono::microseconds armed_[2] = {};  ///< timeouts that the socket has
+  bool local_ = false;
+};
+
+/// A listening socket and where it is.
+struct Listener {
+  Fd socket;
+  Endpoint endpoint;
+};
+absl::StatusOr<Listener> listen_at(const Endpoint& endpoint);
+
+}  // namespace monkeytree
