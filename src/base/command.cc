@@ -90,7 +90,7 @@ class Prepared {
     prepare_signals();
     const bool good = take_rights() && enter_folder();
     if (dies_with != 0) {  // after taking rights, which forgets it
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      prctl(PR_SET_PDEATHSIG, SIGTERM);
       if (getppid() != dies_with) _exit(126);
     }
     if (good) {
@@ -335,7 +335,7 @@ absl::StatusOr<CommandResult> run_command(const Command& command, Clock::time_po
   return running.finish(deadline);
 }
 
-absl::Status start_detached(const Command& command, const std::string& log_file) {
+absl::StatusOr<pid_t> start_detached(const Command& command, const std::string& log_file) {
   if (absl::Status good = check(command); !good.ok()) return good;
   const Prepared prepared(command);
   absl::StatusOr<Pipe> report = make_pipe();
@@ -344,12 +344,17 @@ absl::Status start_detached(const Command& command, const std::string& log_file)
   const char* log = log_file.empty() ? "/dev/null" : log_file.c_str();
   const Descriptor output(open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
   if (!output.open()) return failed(log, errno);
+  absl::StatusOr<Pipe> identity = make_pipe();
+  if (!identity.ok()) return identity.status();
+  const int self_report = identity->write.get();
   const pid_t child = fork();
   if (child < 0) return failed("fork", errno);
   if (child == 0) {
     setsid();
     // A second time, so that it is nobody's child here and leads no session with a terminal.
     if (fork() != 0) _exit(0);
+    const pid_t self = getpid();
+    if (write(self_report, &self, sizeof self) != sizeof self) _exit(126);
     dup2(nothing.get(), STDIN_FILENO);
     dup2(output.get(), STDOUT_FILENO);
     dup2(output.get(), STDERR_FILENO);
@@ -357,7 +362,13 @@ absl::Status start_detached(const Command& command, const std::string& log_file)
   }
   int status = 0;
   wait_for(child, &status);
-  return read_report(*report, command);
+  identity->write.reset();
+  pid_t started = 0;
+  if (read(identity->read.get(), &started, sizeof started) != sizeof started) {
+    return absl::InternalError(fmt::format("{}: could not be started", command.arguments[0]));
+  }
+  if (absl::Status good = read_report(*report, command); !good.ok()) return good;
+  return started;
 }
 
 }  // namespace monkeytree

@@ -41,8 +41,9 @@ struct CommandResult {
   std::string out, err;
 };
 
-/// Runs the program to its end, in a process group of its own, which is killed at the deadline and
-/// when the calling thread dies. Output of grandchildren that live on is not waited for.
+/// Runs the program to its end, in a process group of its own, which is killed at the deadline; the
+/// program is asked to end (SIGTERM) when the calling thread dies. Output of grandchildren that
+/// live on is not waited for.
 ///
 /// Errors: DeadlineExceeded, ResourceExhausted (more output than the limit; killed), NotFound (no
 /// such program), Internal (could not be started; the message says why). Safe from many threads.
@@ -50,8 +51,8 @@ absl::StatusOr<CommandResult> run_command(const Command& command,
                                           std::chrono::steady_clock::time_point deadline);
 
 /// Starts the program in a session of its own, where it outlives us, and does not wait for it.
-/// Standard input is empty, output and errors go to `log_file`, appended ("": nowhere).
-/// `output_limit` and `input` mean nothing. Errors: NotFound, Internal.
-absl::Status start_detached(const Command& command, const std::string& log_file);
+/// Returns its process id. Standard input is empty, output and errors go to `log_file`, appended
+/// ("": nowhere). `output_limit` and `input` mean nothing. Errors: NotFound, Internal.
+absl::StatusOr<pid_t> start_detached(const Command& command, const std::string& log_file);
 
 }  // namespace monkeytree

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 namespace monkeytree {
@@ -69,7 +70,8 @@ TEST(CommandTest, what_cannot_be_started) {
   Command what = command({"true"});
   what.folder = "/no/such/folder";
   EXPECT_FALSE(run_command(what, Clock::now() + seconds(60)).ok());
-  EXPECT_EQ(start_detached(command({"no-such-program"}), "").code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(start_detached(command({"no-such-program"}), "").status().code(),
+            absl::StatusCode::kNotFound);
 }
 
 TEST(CommandTest, the_whole_group_ends_at_the_deadline) {
@@ -118,7 +120,9 @@ TEST(CommandTest, many_at_once) {
 
 TEST(CommandTest, detached_in_a_session_of_its_own) {
   const std::string file = testing::TempDir() + "/command_test_log." + std::to_string(getpid());
-  ASSERT_TRUE(start_detached(command({"sh", "-c", "ps -o sid= -p $$; echo done"}), file).ok());
+  const absl::StatusOr<pid_t> process =
+      start_detached(command({"sh", "-c", "ps -o sid=,pid= -p $$; echo done"}), file);
+  ASSERT_TRUE(process.ok()) << process.status();
   std::string text;
   const Clock::time_point give_up = Clock::now() + seconds(60);
   while (text.find("done") == std::string::npos && Clock::now() < give_up) {
@@ -128,7 +132,11 @@ TEST(CommandTest, detached_in_a_session_of_its_own) {
   }
   unlink(file.c_str());
   EXPECT_THAT(text, HasSubstr("done"));
-  EXPECT_NE(std::stol(text), getsid(0));
+  std::istringstream ids(text);
+  pid_t session = 0, self = 0;
+  ids >> session >> self;
+  EXPECT_NE(session, getsid(0));
+  EXPECT_EQ(self, *process);
 }
 
 TEST(CommandTest, as_another_user) {

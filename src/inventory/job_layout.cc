@@ -93,6 +93,14 @@ class LayoutBuilder {
         facts_[i].movable = false;
         continue;
       }
+      const SlurmJob& owner = queue_.jobs[main->second];
+      if (owner.user != job.user) {
+        warning(job, fmt::format("companion of {}, which is another user's; it counts as a job of "
+                                 "its own that does not move",
+                                 owner.id));
+        facts_[i].movable = false;
+        continue;
+      }
       attached_[i] = true;
       companions_[main->second].push_back({&job, facts_[i]});
     }
@@ -106,6 +114,8 @@ class LayoutBuilder {
     merge_repeats(layout);
     workers_ += layout.members.size();
     form_groups(layout, facts_[i]);
+    if (layout.staged) leave_out_staged(layout);
+    if (layout.members.empty()) return;
     if (workers_ > kMaxWorkers) {
       if (!std::exchange(too_many_, true)) {
         diagnostics_.error(file_, 0, "",
@@ -122,13 +132,35 @@ class LayoutBuilder {
     std::vector<Member> members;
     for (Member& member : layout.members) {
       const auto [known, is_new] = first.emplace(member.node, members.size());
-      if (is_new) {
+      if (is_new || member.node == kStagedWorker) {
         members.push_back(std::move(member));
       } else {
         members[known->second].gpus += member.gpus;
       }
     }
     layout.members = std::move(members);
+  }
+
+  /// Takes the workers that are on no node out again, after they have had their share of ranks.
+  static void leave_out_staged(JobLayout& layout) {
+    std::vector<size_t> now(layout.members.size());
+    std::vector<Member> members;
+    for (size_t n = 0; n < layout.members.size(); ++n) {
+      now[n] = members.size();
+      if (layout.members[n].node != kStagedWorker) members.push_back(std::move(layout.members[n]));
+    }
+    std::vector<Stage> stages;
+    for (const Stage& stage : layout.stages) {
+      Stage rest;
+      for (const Share& share : stage) {
+        const size_t next = share.node + 1 < now.size() ? now[share.node + 1] : members.size();
+        if (next > now[share.node]) rest.push_back({now[share.node], share.ranks});
+      }
+      if (!rest.empty()) stages.push_back(std::move(rest));
+    }
+    layout.members = std::move(members);
+    layout.stages = std::move(stages);
+    layout.movable = false;
   }
 
   static std::vector<Member> members_of(const SlurmJob& job) {
@@ -172,12 +204,19 @@ class LayoutBuilder {
         gpus.emplace(member.node, member.gpus);
     }
     std::vector<Member> members;
+    const int each = own.empty() ? 0 : own[0].gpus;
     for (std::string& name : *names) {
+      if (name == kStagedWorker) {
+        members.push_back({std::move(name), each});
+        layout.staged = true;
+        continue;
+      }
       const auto found = gpus.find(name);
       if (found == gpus.end()) {
         warning(job, fmt::format("admin comment: monkeytree-ranks names {}, which the job does not "
                                  "hold (or names it twice); it is ignored",
                                  quote(name)));
+        layout.staged = false;
         return false;
       }
       members.push_back({std::move(name), found->second});

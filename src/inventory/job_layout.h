@@ -19,6 +19,7 @@ struct JobLayout {
 
   const SlurmJob* job = nullptr;
   bool movable = true;
+  bool staged = false;  ///< a worker is on no node, its state is staged; not among the members
   bool names_parallelism = false;  ///< the comment gave dp, tp or pp, and they fit
   int rings = 1;                   ///< of each of its groups
   std::vector<Member> members;     ///< in logical order

@@ -88,17 +88,88 @@ CommentFacts parse_comment(std::string_view comment, std::vector<std::string>& f
   return CommentParser(faults).parse(comment);
 }
 
-std::optional<std::string> ranks_of_admin_comment(std::string_view comment) {
-  constexpr std::string_view kKey = "monkeytree-ranks=";
-  size_t at = comment.find(kKey);
+namespace {
+
+constexpr std::string_view kRanksKey = "monkeytree-ranks=";
+constexpr std::string_view kHeldKey = "monkeytree-held=";
+
+/// Where a word of an admin comment starts and ends, key included; nullopt where there is none.
+struct WordPlace {
+  size_t start, end;
+};
+std::optional<WordPlace> find_word(std::string_view comment, std::string_view key) {
+  size_t at = comment.find(key);
   while (at != std::string_view::npos && at > 0 && !ends_word(comment[at - 1])) {
-    at = comment.find(kKey, at + 1);
+    at = comment.find(key, at + 1);
   }
   if (at == std::string_view::npos) return std::nullopt;
-  std::string_view list = comment.substr(at + kKey.size());
-  const auto end =
-      std::find_if(list.begin(), list.end(), [](char c) { return c == ';' || is_blank(c); });
-  return std::string(list.begin(), end);
+  const auto end = std::find_if(comment.begin() + static_cast<std::ptrdiff_t>(at), comment.end(),
+                                [](char c) { return c == ';' || is_blank(c); });
+  return WordPlace{at, static_cast<size_t>(end - comment.begin())};
+}
+
+std::string_view value_of(std::string_view comment, WordPlace place, std::string_view key) {
+  return comment.substr(place.start + key.size(), place.end - place.start - key.size());
+}
+
+std::string without_word(std::string comment, std::string_view key) {
+  for (auto place = find_word(comment, key); place; place = find_word(comment, key)) {
+    const bool blank_before = place->start > 0 && is_blank(comment[place->start - 1]);
+    if (blank_before) --place->start;
+    comment.erase(place->start, place->end - place->start);
+  }
+  return comment;
+}
+
+}  // namespace
+
+std::optional<std::string> ranks_of_admin_comment(std::string_view comment) {
+  const std::optional<WordPlace> place = find_word(comment, kRanksKey);
+  if (!place) return std::nullopt;
+  return std::string(value_of(comment, *place, kRanksKey));
+}
+
+std::vector<HeldNode> held_of_admin_comment(std::string_view comment) {
+  const std::optional<WordPlace> place = find_word(comment, kHeldKey);
+  std::vector<HeldNode> out;
+  if (!place) return out;
+  std::string_view list = value_of(comment, *place, kHeldKey);
+  while (!list.empty()) {
+    const size_t end = std::min(list.find(','), list.size());
+    const std::string_view item = list.substr(0, end);
+    list.remove_prefix(std::min(end + 1, list.size()));
+    const size_t slash = item.find('/');
+    const size_t at = item.find('@');
+    if (slash == std::string_view::npos || at == std::string_view::npos || at < slash) continue;
+    const std::optional<int> group = parse_int(item.substr(0, slash), 0);
+    const std::optional<int> worker = parse_int(item.substr(slash + 1, at - slash - 1), 0);
+    if (!group || !worker || at + 1 == item.size()) continue;
+    out.push_back({*group, *worker, std::string(item.substr(at + 1))});
+  }
+  return out;
+}
+
+std::string with_ranks(std::string_view comment, const std::vector<std::string>& order,
+                       const std::vector<HeldNode>& held) {
+  std::string out = without_word(without_word(std::string(comment), kRanksKey), kHeldKey);
+  const auto add = [&out](std::string_view key, const std::string& value) {
+    if (value.empty()) return;
+    if (!out.empty() && !is_blank(out.back()) && out.back() != ';') out += ' ';
+    out += key;
+    out += value;
+  };
+  std::string ranks, nodes;
+  for (const std::string& node : order) {
+    if (!ranks.empty()) ranks += ',';
+    ranks += node.empty() ? std::string(kStagedWorker) : node;
+  }
+  for (const HeldNode& node : held) {
+    if (!nodes.empty()) nodes += ',';
+    nodes += fmt::format("{}/{}@{}", node.group, node.worker, node.node);
+  }
+  add(kRanksKey, ranks);
+  add(kHeldKey, nodes);
+  return out;
 }
 
 std::vector<Stage> spread_stages(int64_t ranks_per_stage, int64_t stages,

@@ -24,9 +24,27 @@ struct CommentFacts {
 /// `faults`, one sentence each; the facts of the whole comment then leave parallelism out.
 CommentFacts parse_comment(std::string_view comment, std::vector<std::string>& faults);
 
+/// Stands in `monkeytree-ranks` for a worker that is on no node: its state is staged.
+inline constexpr std::string_view kStagedWorker = "-";
+
 /// `monkeytree-ranks=<host list>` of an admin comment; nullopt where there is none. The list ends
 /// at the first blank or semicolon.
 std::optional<std::string> ranks_of_admin_comment(std::string_view comment);
+
+/// A node that a job holds besides those of its workers, for a worker that is about to come.
+struct HeldNode {
+  int group = 0, worker = 0;
+  std::string node;
+  friend bool operator==(const HeldNode&, const HeldNode&) = default;
+};
+
+/// `monkeytree-held=<group>/<worker>@<node>,…` of an admin comment, without what makes no sense.
+std::vector<HeldNode> held_of_admin_comment(std::string_view comment);
+
+/// The admin comment with this order of nodes ("" for a worker that is staged) and these held
+/// nodes in place of those it had; an empty list takes the word out. Other words stay.
+std::string with_ranks(std::string_view comment, const std::vector<std::string>& order,
+                       const std::vector<HeldNode>& held);
 
 /// A group's share of one node.
 struct Share {

@@ -97,5 +97,23 @@ TEST(Stages, MatchTheRuleRankByRank) {
   }
 }
 
+TEST(AdminCommentTest, order_and_held_nodes_are_written_and_read) {
+  const std::string comment = with_ranks("bill to X;", {"n1", "", "n3"}, {{0, 1, "n9"}});
+  EXPECT_EQ(comment, "bill to X;monkeytree-ranks=n1,-,n3 monkeytree-held=0/1@n9");
+  EXPECT_EQ(ranks_of_admin_comment(comment), "n1,-,n3");
+  EXPECT_EQ(held_of_admin_comment(comment), (std::vector<HeldNode>{{0, 1, "n9"}}));
+  EXPECT_EQ(with_ranks(comment, {"n2"}, {}), "bill to X;monkeytree-ranks=n2");
+  EXPECT_EQ(with_ranks(comment, {}, {}), "bill to X;");
+  EXPECT_EQ(with_ranks("a monkeytree-ranks=n1 b", {"n2"}, {}), "a b monkeytree-ranks=n2");
+  EXPECT_EQ(with_ranks("", {"n2"}, {{1, 2, "n3"}, {1, 3, "n4"}}),
+            "monkeytree-ranks=n2 monkeytree-held=1/2@n3,1/3@n4");
+}
+
+TEST(AdminCommentTest, held_nodes_that_make_no_sense_are_left_out) {
+  EXPECT_EQ(held_of_admin_comment("monkeytree-held=x,1/@n,/2@n,1@2/n,3/4@,0/0@n1,-1/0@n"),
+            (std::vector<HeldNode>{{0, 0, "n1"}}));
+  EXPECT_TRUE(held_of_admin_comment("xmonkeytree-held=0/0@n1").empty());
+}
+
 }  // namespace
 }  // namespace monkeytree

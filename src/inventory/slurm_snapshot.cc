@@ -214,7 +214,7 @@ class SnapshotBuilder {
     job.comment = slurm.comment;
     job.start_s = slurm.start_s;
     job.end_s = slurm.end_s;
-    job.movable = layout.movable && !within_a_node(layout);
+    job.movable = layout.movable && !within_a_node(layout) && !facts_.unmovable.contains(slurm.id);
     job.first_group = GroupId(out_.groups.size());
     job.group_count = static_cast<int>(layout.stages.size());
     if (out_.cluster.empty()) out_.cluster = slurm.cluster;
@@ -267,7 +267,9 @@ class SnapshotBuilder {
       worker.pinned = true;
       shares_node_.insert(layout.job->id);
     }
-    if (node.rack == unplaced_) worker.pinned = true;
+    if (node.rack == unplaced_ || facts_.pinned.contains({layout.job->id, member.node})) {
+      worker.pinned = true;
+    }
     if (whole(worker.node)) {
       if (use_of(worker.node).workers > stages_here) {
         worker.pinned = true;

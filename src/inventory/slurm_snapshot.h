@@ -1,7 +1,9 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/diagnostics.h"
@@ -20,6 +22,9 @@ struct SlurmFacts {
   SlurmQueue queue;
   std::optional<std::vector<SlurmNode>> nodes;  ///< nullopt: every node and worker is whole
   Uplinks uplinks;
+  std::set<std::string> unmovable;  ///< ids of jobs none of whose workers moves
+  std::set<std::pair<std::string, std::string>>
+      pinned;  ///< job and node: that worker does not move
   std::string topology_file, queue_file, nodes_file;
 };
 

@@ -102,7 +102,8 @@ class QueueReader {
     const std::vector<std::string> states = slurm_words(fields["job_state"]);
     if (states.empty()) return error(piece, "no job_state, expected a job of squeue --json");
     SlurmJob job;
-    job.running = has_word(states, {"RUNNING"}) && !has_word(states, {"COMPLETING"});
+    job.completing = has_word(states, {"COMPLETING"});
+    job.running = has_word(states, {"RUNNING"}) && !job.completing;
     const bool holds = job.running || has_word(states, {"COMPLETING", "SUSPENDED", "CONFIGURING",
                                                         "STOPPED", "SIGNALING", "STAGE_OUT"});
     if (!holds) return;
@@ -172,6 +173,17 @@ class QueueReader {
     job.user = slurm_text(fields["user_name"]);
     job.partition = slurm_text(fields["partition"]);
     job.cluster = slurm_text(fields["cluster"]);
+    job.account = slurm_text(fields["account"]);
+    job.qos = slurm_text(fields["qos"]);
+    job.reservation = slurm_text(fields["resv_name"]);
+    job.user_id = slurm_number(fields["user_id"]);
+    job.group_id = slurm_number(fields["group_id"]);
+    job.limit_min = slurm_number(fields["time_limit"]);
+    bool batch = false;
+    if (const std::optional<element> flag = fields["batch_flag"]; flag && flag->is_bool()) {
+      batch = bool(*flag);
+    }
+    if (batch) job.batch_host = slurm_text(fields["batch_host"]);
     job.start_s = time_of(fields["start_time"]);
     job.end_s = time_of(fields["end_time"]);
     job.admin_comment = slurm_text(fields["admin_comment"]);

@@ -17,8 +17,13 @@ struct SlurmJob {
   int64_t number = 0;  ///< Slurm's own number, unique
   std::string id;      ///< what people call it: "123", "123_4" of an array, "123+1" of a het job
   std::string name, user, partition, comment, admin_comment, cluster;
+  std::string account, qos, reservation;
+  std::optional<int64_t> user_id, group_id;
+  std::optional<int64_t> limit_min;  ///< nullopt: may run for ever
   std::optional<double> start_s, end_s;
-  bool running = false;            ///< false: suspended, completing or the like, but holding nodes
+  std::string batch_host;  ///< where its batch script runs; "" where it has none
+  bool running = false;    ///< false: suspended, completing or the like, but holding nodes
+  bool completing = false;
   std::vector<std::string> nodes;  ///< in Slurm's order
   std::vector<int> gpus;           ///< that it holds on each node
   std::string path;                ///< where it stands: "/jobs/3"
