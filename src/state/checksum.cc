@@ -31,7 +31,11 @@ constexpr Lanes start() {
 }
 
 inline void take(Lanes& lanes, const Lanes& words) {
-  for (size_t i = 0; i < kLanes; ++i) lanes[i] = std::rotl(lanes[i] ^ words[i], 29) * kOdd;
+  for (size_t i = 0; i < kLanes; ++i) {
+    const uint64_t z = lanes[i] ^ words[i];
+    // The shift brings high bits to where the product spreads them.
+    lanes[i] = (z ^ (z >> 32)) * kOdd;
+  }
 }
 
 uint64_t finish(const Lanes& lanes, uint64_t bytes) {

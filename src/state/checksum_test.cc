@@ -72,8 +72,8 @@ TEST(Checksum, CopiesWhatItSums) {
 
 TEST(Checksum, IsTheSameEverywhere) {
   const char text[] = "monkeytree";
-  EXPECT_EQ(checksum(std::as_bytes(std::span(text, 10))), 0U);
-  EXPECT_EQ(checksum({}), 0U);
+  EXPECT_EQ(checksum(std::as_bytes(std::span(text, 10))), 9214513411937984205U);
+  EXPECT_EQ(checksum({}), 11701182058042470024U);
 }
 
 TEST(Checksum, OfABufferIsThatOfItsChunks) {

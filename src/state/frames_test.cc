@@ -66,7 +66,7 @@ TEST(Frames, CutBodiesAreRefused) {
     for (size_t n = 0; n < bodies[which].size(); ++n) {
       const std::string cut = bodies[which].substr(0, n);
       EXPECT_FALSE(which == 0 && decode_hello(cut).ok());
-      if (which == 1) EXPECT_EQ(decode_status(cut).code(), absl::StatusCode::kDataLoss);
+      EXPECT_FALSE(which == 1 && !absl::IsDataLoss(decode_status(cut)));
       EXPECT_FALSE(which == 2 && decode_forward(cut).ok());
       EXPECT_FALSE(which == 3 && decode_reserve(cut).ok());
     }

@@ -65,7 +65,7 @@ absl::Status Incoming::attach_stream(Connection& connection, uint64_t part, uint
   const bool known = std::any_of(attached_.begin(), attached_.end(), [&](const Attached& each) {
     return each.part == part && each.session == session;
   });
-  if (!known) return absl::FailedPreconditionError("a stream of a sender that has gone");
+  if (!known) return absl::UnavailableError("a stream of a sender that has gone");
   return attach(connection, part, session);
 }
 
@@ -85,6 +85,7 @@ absl::StatusOr<std::vector<bool>> Incoming::begin(Connection& connection, uint64
   const Attached* self = find(connection);
   if (self == nullptr || self->cut) return absl::CancelledError("a newer sender has come");
   const uint64_t session = self->session;
+  if (!epoch_) epoch_ = epoch;
   if (epoch_ != epoch) {
     const auto others = [&](const Attached& each) { return each.session != session; };
     if (!cut(lock, &connection, others)) return absl::CancelledError("a newer sender has come");

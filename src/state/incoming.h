@@ -35,7 +35,7 @@ class Incoming {
   /// A sender's control connection: earlier connections of the same part are cut, and gone when
   /// this returns. kCancelled and the like once the transfer has ended otherwise than well.
   absl::Status attach_control(Connection& connection, uint64_t part, uint64_t session);
-  /// One of its streams; kFailedPrecondition where a newer control connection has come.
+  /// One of its streams; kUnavailable where a newer control connection has come.
   absl::Status attach_stream(Connection& connection, uint64_t part, uint64_t session);
   void detach(Connection& connection);
 

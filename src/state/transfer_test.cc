@@ -193,7 +193,7 @@ TEST_P(EachTransport, EndsAtTheDeadlineAndWhenCancelled) {
   auto sender = Sender::prepare(*source, receiver->endpoints()[GetParam()], token, quick());
   EXPECT_EQ(receiver->wait(token, kSoon).status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(receiver->wait(token, kSoon).status().code(), absl::StatusCode::kNotFound);
-  if (sender.ok()) EXPECT_FALSE((*sender)->send().ok());
+  EXPECT_FALSE(sender.ok() && (*sender)->send().ok());
 
   ASSERT_TRUE(receiver->expect(token, target, kSoon).ok());
   EXPECT_EQ(receiver->wait(token, deadline_in(milliseconds(1))).status().code(),
