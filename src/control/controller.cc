@@ -206,12 +206,10 @@ bool Controller::look(Observation& seen) {
     return false;
   }
   past_ = std::move(*past);
-  held_back_ = held_back(mirror_.snapshot(), rules_.policy, seen.unmovable,
-                         hooked(mirror_.snapshot()), past_, now_s);
-  for (const auto& [id, when] : failed_jobs_) {
-    if (const std::optional<JobId> job = mirror_.job(id)) {
-      held_back_.try_emplace(*job, "a move of it has just been undone");
-    }
+  held_back_ =
+      held_back(seen.snapshot, rules_.policy, seen.unmovable, hooked(seen.snapshot), past_, now_s);
+  for (const auto& [job, when] : failed_jobs_) {
+    held_back_.try_emplace(job, "a move of it has just been undone");
   }
   mirror_.hold_back(held_back_);
   const std::lock_guard lock(mutex_);
@@ -270,7 +268,7 @@ void Controller::decide() {
   }
   if (plan.rounds.empty()) {
     const std::string why =
-        plan.status == PlanStatus::kInfeasible
+        plan.status != PlanStatus::kUnknown
             ? "no moves of the jobs that may move bring any rack nearer its bound"
             : "no plan was found in time";
     if (std::exchange(no_plan_why_, why) != why) tell("no plan", why);
@@ -558,11 +556,9 @@ void Controller::route() {
 
 void Controller::publish(const Observation& seen) {
   auto snapshot = std::make_shared<const Snapshot>(mirror_.snapshot());
-  std::map<std::string, std::string> held;
-  for (const auto& [job, why] : held_back_) held[snapshot->jobs[job].id] = why;
   const std::lock_guard lock(mutex_);
   view_.snapshot = std::move(snapshot);
-  view_.held_back = std::move(held);
+  view_.held_back = held_back_;
   view_.findings = seen.findings;
   view_.running.clear();
   for (const auto& [id, running] : running_) view_.running.push_back(id);

@@ -162,7 +162,7 @@ class Controller {
   std::map<std::string, Deadline> last_moves_;  ///< job → when its last plan ended
   std::vector<Journal::PastMove> past_;
   WorkerReports reports_;
-  std::map<JobId, std::string> held_back_;
+  std::map<std::string, std::string> held_back_;  ///< job → why
   /// The plan proposed last and not begun: no second entry is made for the same.
   struct Proposal {
     int64_t id;

@@ -88,14 +88,12 @@ Json gain_json(const Snapshot& snapshot, const Gain& gain) {
 }  // namespace
 
 std::string decision_json(const Snapshot& snapshot, const Plan& plan, const Gain& gain,
-                          const std::map<JobId, std::string>& held_back,
+                          const std::map<std::string, std::string>& held_back,
                           const std::vector<std::string>& objections) {
-  Json held = Json::object();
-  for (const auto& [job, why] : held_back) held[snapshot.jobs[job].id] = why;
   const Json json = {{"racks_over", racks_over(snapshot, plan)},
                      {"links_shared", links_shared(snapshot)},
                      {"gain", gain_json(snapshot, gain)},
-                     {"held_back", held},
+                     {"held_back", held_back},
                      {"objections", objections}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -185,10 +185,10 @@ void Mirror::forget(const std::vector<std::string>& jobs) {
   for (const std::string& id : jobs) remove(id);
 }
 
-void Mirror::hold_back(const std::map<JobId, std::string>& jobs) {
+void Mirror::hold_back(const std::map<std::string, std::string>& jobs) {
   for (const auto& [id, job] : jobs_) {
     if (planner_->moving(job)) continue;
-    const bool may = movable_[id] && !jobs.contains(job);
+    const bool may = movable_[id] && !jobs.contains(id);
     if (planner_->snapshot().jobs[job].movable != may) planner_->set_movable(job, may);
   }
 }

@@ -34,7 +34,7 @@ class Mirror {
   bool follow(const Snapshot& observed, const std::set<std::string>& keep);
 
   /// Jobs that may not move, and nodes that must not be moved to, whatever the scheduler says.
-  void hold_back(const std::map<JobId, std::string>& jobs);
+  void hold_back(const std::map<std::string, std::string>& jobs);
   void avoid(const std::set<std::string>& nodes);
 
   std::optional<JobId> job(std::string_view id) const;

@@ -120,7 +120,7 @@ TEST(Mirror, HoldsBackAndAvoids) {
   ASSERT_TRUE(cluster.submit(job("a", {"r0n0", "r1n0"})).ok());
   Mirror mirror;
   mirror.follow(look(cluster), {});
-  mirror.hold_back({{*mirror.job("a"), "because"}});
+  mirror.hold_back({{"a", "because"}});
   EXPECT_FALSE(mirror.snapshot().jobs[*mirror.job("a")].movable);
   EXPECT_FALSE(mirror.follow(look(cluster), {}));  // it is the same job still
   mirror.hold_back({});

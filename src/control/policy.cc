@@ -145,10 +145,11 @@ bool in_window(const std::vector<Window>& windows, double wall_s) {
   });
 }
 
-std::map<JobId, std::string> held_back(const Snapshot& snapshot, const PolicyRules& rules,
-                                       const std::map<std::string, std::string>& unmovable,
-                                       const std::map<std::string, bool>& hooked,
-                                       const std::vector<Journal::PastMove>& past, double now_s) {
+std::map<std::string, std::string> held_back(const Snapshot& snapshot, const PolicyRules& rules,
+                                             const std::map<std::string, std::string>& unmovable,
+                                             const std::map<std::string, bool>& hooked,
+                                             const std::vector<Journal::PastMove>& past,
+                                             double now_s) {
   std::map<std::string, JobPast> pasts;
   for (const Journal::PastMove& move : past) {
     if (now_s - move.ended_s > kDay_s) continue;
@@ -156,7 +157,7 @@ std::map<JobId, std::string> held_back(const Snapshot& snapshot, const PolicyRul
     ++job.moves_today;
     job.last_s = std::max(job.last_s, move.ended_s);
   }
-  std::map<JobId, std::string> reasons;
+  std::map<std::string, std::string> reasons;
   for (size_t j = 0; j < snapshot.jobs.size(); ++j) {
     const Job& job = snapshot.jobs[JobId(j)];
     if (!job.movable) continue;
@@ -171,7 +172,7 @@ std::map<JobId, std::string> held_back(const Snapshot& snapshot, const PolicyRul
     } else {
       reason = why_held_back(job, rules, before == pasts.end() ? JobPast() : before->second, now_s);
     }
-    if (!reason.empty()) reasons[JobId(j)] = reason;
+    if (!reason.empty()) reasons[job.id] = reason;
   }
   return reasons;
 }

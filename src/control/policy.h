@@ -41,13 +41,14 @@ struct PolicyRules {
 /// A time in one of the windows, or there are none.
 bool in_window(const std::vector<Window>& windows, double wall_s);
 
-/// Jobs of the snapshot that must not move now, with the reason. `unmovable`: those whose books
-/// could not follow; `hooked`: jobs all of whose workers an agent knows. Jobs that the snapshot
-/// itself calls immovable are left out.
-std::map<JobId, std::string> held_back(const Snapshot& snapshot, const PolicyRules& rules,
-                                       const std::map<std::string, std::string>& unmovable,
-                                       const std::map<std::string, bool>& hooked,
-                                       const std::vector<Journal::PastMove>& past, double now_s);
+/// Ids of jobs of the snapshot that must not move now, with the reason. `unmovable`: those whose
+/// books could not follow; `hooked`: jobs all of whose workers an agent knows. Jobs that the
+/// snapshot itself calls immovable are left out.
+std::map<std::string, std::string> held_back(const Snapshot& snapshot, const PolicyRules& rules,
+                                             const std::map<std::string, std::string>& unmovable,
+                                             const std::map<std::string, bool>& hooked,
+                                             const std::vector<Journal::PastMove>& past,
+                                             double now_s);
 
 /// Why the plan must not be carried out now: a line for each reason, none where it may.
 std::vector<std::string> objections(const Snapshot& snapshot, const Plan& plan, const Gain& gain,
