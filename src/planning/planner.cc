@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
-#include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "cluster/fragmentation.h"
@@ -49,33 +47,13 @@ void sort_out(std::vector<Key>& keys) {
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
 }
 
-/// What a placement of the same workers changes.
-std::vector<CountChange> difference(const Snapshot& before, const Snapshot& after) {
-  std::map<std::tuple<GroupId, ClassId, RackId>, int> delta;
-  for (GroupId g : before.groups.keys()) {
-    const Group& old_group = before.groups[g];
-    for (size_t i = 0; i < old_group.workers.size(); ++i) {
-      const Node& from = before.nodes[old_group.workers[i]];
-      const Node& to = after.nodes[after.groups[g].workers[i]];
-      --delta[{g, from.node_class, from.rack}];
-      ++delta[{g, to.node_class, to.rack}];
-    }
-  }
-  std::vector<CountChange> changes;
-  for (const auto& [place, count] : delta) {
-    const auto& [group, node_class, rack] = place;
-    if (count != 0) changes.push_back({group, node_class, rack, count});
-  }
-  return changes;
-}
-
 /// Theorem 1's fill as a plan, where it meets every bound: many moves, but a plan when the limits
 /// came before any other was found.
 std::vector<CountChange> fill_changes(const Snapshot& snapshot,
                                       const IdVector<RackId, int>& bounds) {
   const std::optional<Fill> filled = fill(snapshot);
   if (!filled || excess(filled->degrees, bounds) > 0) return {};
-  return difference(snapshot, filled->placement);
+  return count_changes(snapshot, filled->placement);
 }
 
 }  // namespace
