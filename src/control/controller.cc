@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 3> kModes = {"observe", "recommend", "enf
 constexpr double kDay_s = 86400;
 constexpr int kMostCoalesced = 5;  ///< times coalesce_ms
 constexpr std::string_view kKillSwitch = "paused";
-constexpr std::string_view kReservationPrefix = "monkeytree-";
+constexpr std::string_view kReservationPrefix = "plan-";
 
 Deadline in_seconds(double seconds) {
   return Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));

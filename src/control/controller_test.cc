@@ -392,7 +392,7 @@ TEST_F(ControllerTest, APlanUnderWayIsFinishedAfterARestart) {
 TEST_F(ControllerTest, HoldsOfNobodyAreReportedAndGivenBack) {
   submit("a", {"r0n0", "r0n1"});
   ASSERT_TRUE(cluster_.hold({"a", 0, 1}, "r2n0", "", Deadline::max()).ok());
-  ASSERT_TRUE(cluster_.reserve("monkeytree-77", {"r2n1"}, Deadline::max()).ok());
+  ASSERT_TRUE(cluster_.reserve("plan-77", {"r2n1"}, Deadline::max()).ok());
   ASSERT_TRUE(cluster_.reserve("maintenance", {"r2n2"}, Deadline::max()).ok());
   controller().reconcile();
   EXPECT_THAT(controller().view().orphans, ElementsAre(HasSubstr("r2n0")));

@@ -261,8 +261,9 @@ absl::Status Mover::release(const Migration& migration) {
   for (const WorkerMove& move : migration.moves) {
     absl::Status status = parts_.executor.release(migration.id, move.worker, move.from, deadline);
     if (!status.ok() && !absl::IsNotFound(status)) return with_context(status, move.from);
-    if (is_staging(move.from)) continue;
-    status = parts_.scheduler.give_back(move.worker, move.from, order, deadline);
+    // Back from staging there is no node to give back, but the order is new.
+    status = parts_.scheduler.give_back(move.worker, is_staging(move.from) ? "" : move.from, order,
+                                        deadline);
     if (!status.ok()) return with_context(status, move.from);
   }
   const absl::StatusOr<std::vector<std::string>> booked =

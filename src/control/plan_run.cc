@@ -133,7 +133,7 @@ PlanRun::PlanRun(int64_t plan, std::vector<Migration> migrations, Mover& mover,
       wall_s_(std::move(wall_s)),
       hooks_(std::move(hooks)) {}
 
-std::string PlanRun::reservation_of(int64_t plan) { return fmt::format("monkeytree-{}", plan); }
+std::string PlanRun::reservation_of(int64_t plan) { return fmt::format("plan-{}", plan); }
 
 PlanRun::End PlanRun::run(const std::stop_token& stop) {
   if (!reserve(stop)) {
