@@ -40,6 +40,8 @@ class Connection {
   /// The body after a header, checked.
   absl::StatusOr<std::string> read_body(const FrameHeader& header);
   absl::Status read(std::span<std::byte> bytes);
+  /// Bytes without a frame.
+  absl::Status write_raw(std::span<const std::byte> bytes) { return write(bytes, {}); }
   /// The next header, which must be of this type.
   absl::StatusOr<FrameHeader> read_header_of(FrameType type, bool patient = false);
   absl::StatusOr<std::string> read_frame(FrameType type, bool patient = false);
