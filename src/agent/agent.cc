@@ -140,8 +140,8 @@ AgentHello Agent::hello() const {
   return out;
 }
 
-NodeState Agent::state() const {
-  NodeState out;
+AgentState Agent::state() const {
+  AgentState out;
   out.workers = workers_->states();
   if (!staging_) return out;
   out.staging_used = static_cast<int64_t>(staging_->used_bytes());

@@ -15,11 +15,11 @@
 #include <string>
 #include <vector>
 
-#include "agent/log.h"
 #include "agent/workers.h"
 #include "state/staging.h"
 #include "state/transfer.h"
 #include "wire/agent_messages.h"
+#include "wire/log.h"
 
 namespace monkeytree {
 
@@ -56,7 +56,7 @@ class Agent {
   AgentReply perform(const AgentCommand& command);
 
   AgentHello hello() const;
-  NodeState state() const;
+  AgentState state() const;
   std::optional<StartCommand> command(uint64_t instance) const {
     return workers_->command(instance);
   }

@@ -16,12 +16,12 @@
 #include <thread>
 #include <vector>
 
-#include "agent/log.h"
 #include "agent/packet_socket.h"
 #include "state/arena.h"
 #include "state/fd.h"
 #include "state/transfer.h"
 #include "wire/agent_messages.h"
+#include "wire/log.h"
 #include "wire/worker_protocol.h"
 
 namespace monkeytree {

@@ -90,11 +90,11 @@ struct StagedKey {
 };
 
 /// What changes at an agent.
-struct NodeState {
+struct AgentState {
   std::vector<WorkerState> workers;  ///< by name
   std::vector<StagedKey> staged;     ///< by key
   int64_t staging_used = 0;          ///< bytes
-  friend bool operator==(const NodeState&, const NodeState&) = default;
+  friend bool operator==(const AgentState&, const AgentState&) = default;
 };
 
 /// The first message of an agent.
@@ -109,7 +109,7 @@ struct AgentHello {
   int64_t staging_quota = 0;
   std::vector<std::string> staging_endpoints;
   std::string staging_access;
-  NodeState state;
+  AgentState state;
   friend bool operator==(const AgentHello&, const AgentHello&) = default;
 };
 

@@ -175,7 +175,7 @@ absl::StatusOr<AgentReply> read_proto(const wire::v1::Reply& in) {
   return check.result(std::move(out));
 }
 
-void write_proto(const NodeState& state, wire::v1::NodeState& out) {
+void write_proto(const AgentState& state, wire::v1::AgentState& out) {
   for (const WorkerState& worker : state.workers) {
     wire::v1::WorkerState& one = *out.add_workers();
     one.set_instance(worker.instance);
@@ -199,9 +199,9 @@ void write_proto(const NodeState& state, wire::v1::NodeState& out) {
   out.set_staging_used(static_cast<uint64_t>(state.staging_used));
 }
 
-absl::StatusOr<NodeState> read_proto(const wire::v1::NodeState& in) {
+absl::StatusOr<AgentState> read_proto(const wire::v1::AgentState& in) {
   Check check;
-  NodeState out;
+  AgentState out;
   check.that(in.workers_size() <= kMaxWorkersPerNode, "workers", "too many");
   for (const wire::v1::WorkerState& worker : in.workers()) {
     out.workers.push_back(read_worker(worker, check));
@@ -246,7 +246,7 @@ absl::StatusOr<AgentHello> read_proto(const wire::v1::Hello& in) {
   out.staging_quota = check.count(in.staging_quota(), "staging_quota");
   out.staging_endpoints = read_endpoints(in.staging_endpoints(), check);
   out.staging_access = check.text(in.staging_access(), "staging_access");
-  absl::StatusOr<NodeState> state = read_proto(in.state());
+  absl::StatusOr<AgentState> state = read_proto(in.state());
   if (!state.ok()) return state.status();
   out.state = *std::move(state);
   return check.result(std::move(out));

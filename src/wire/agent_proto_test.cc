@@ -93,16 +93,16 @@ TEST(AgentProto, RefusesWhatAPeerMustNotSend) {
   other.set_node("../n1");
   EXPECT_EQ(read_proto(other).status().code(), absl::StatusCode::kInvalidArgument);
 
-  wire::v1::NodeState state;
+  wire::v1::AgentState state;
   write_proto(hello().state, state);
   state.mutable_workers(1)->mutable_name()->set_job("a/b");
   EXPECT_EQ(read_proto(state).status().code(), absl::StatusCode::kInvalidArgument);
   write_proto(hello().state, state);
   state.mutable_workers(0)->set_phase(wire::v1::WorkerState::UNKNOWN);
   EXPECT_EQ(read_proto(state).status().code(), absl::StatusCode::kInvalidArgument);
-  NodeState many;
+  AgentState many;
   for (int i = 0; i <= kMaxWorkersPerNode; ++i) many.workers.push_back(worker(i));
-  wire::v1::NodeState many_out;
+  wire::v1::AgentState many_out;
   write_proto(many, many_out);
   EXPECT_EQ(read_proto(many_out).status().code(), absl::StatusCode::kInvalidArgument);
 

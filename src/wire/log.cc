@@ -1,4 +1,4 @@
-#include "agent/log.h"
+#include "wire/log.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,265 @@
+#include "service/grpc_hub.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace monkeytree {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+milliseconds time_left(Deadline deadline) {
+  const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
+  return std::clamp(left, milliseconds(0), milliseconds(3'600'000));
+}
+
+bool mentions(const AgentState& state, const std::string& migration) {
+  return std::any_of(state.workers.begin(), state.workers.end(),
+                     [&](const WorkerState& worker) { return worker.successor_of == migration; }) ||
+         std::any_of(state.staged.begin(), state.staged.end(), [&](const StagedKey& staged) {
+           return split_staging_key(staged.key).first == migration;
+         });
+}
+
+}  // namespace
+
+AgentHub::Node* AgentHub::current(const std::string& node, uint64_t session) {
+  const auto found = nodes_.find(node);
+  if (found == nodes_.end() || found->second.session != session) return nullptr;
+  return &found->second;
+}
+
+uint64_t AgentHub::came(AgentHello hello, AgentLink* link) {
+  const std::lock_guard lock(mutex_);
+  Node& node = nodes_[hello.node];
+  const bool other = node.hello.instance != hello.instance;
+  if (node.link != nullptr) {
+    options_.log(LogLevel::kWarning, other ? "another agent of the node" : "agent dialled again",
+                 {{"node", hello.node}});
+    node.link->cut();
+  }
+  options_.log(LogLevel::kInfo, "agent came",
+               {{"node", hello.node},
+                {"address", hello.address},
+                {"workers", std::to_string(hello.state.workers.size())}});
+  node.link = link;
+  node.session = ++last_session_;
+  node.heard = steady_clock::now();
+  node.commands.clear();
+  node.state = hello.state;
+  node.hello = std::move(hello);
+  if (!node.routes.empty()) link->send(node.routes);
+  for (const std::string& migration : undone_) {
+    if (!mentions(node.state, migration)) continue;
+    AgentCommand undo;
+    undo.fence = options_.fence;
+    undo.step = AgentStep::kUndo;
+    undo.migration = migration;
+    undo.timeout = milliseconds(30'000);
+    link->send(undo);
+  }
+  changed_.notify_all();
+  return node.session;
+}
+
+void AgentHub::told(const std::string& node, uint64_t session, AgentState state) {
+  const std::lock_guard lock(mutex_);
+  Node* const known = current(node, session);
+  if (known == nullptr) return;
+  known->heard = steady_clock::now();
+  std::erase_if(known->commands, [&](const auto& one) {
+    return std::none_of(state.workers.begin(), state.workers.end(),
+                        [&](const WorkerState& worker) { return worker.instance == one.first; });
+  });
+  known->state = std::move(state);
+}
+
+void AgentHub::told(const std::string& node, uint64_t session, AgentWorkerCommand command) {
+  const std::lock_guard lock(mutex_);
+  Node* const known = current(node, session);
+  if (known == nullptr || known->commands.size() > 1024) return;
+  known->heard = steady_clock::now();
+  known->commands[command.instance] = std::move(command.command);
+}
+
+void AgentHub::replied(const std::string& node, uint64_t session, AgentReply reply) {
+  const std::lock_guard lock(mutex_);
+  Node* const known = current(node, session);
+  if (known == nullptr) return;
+  known->heard = steady_clock::now();
+  const auto waiting = waiting_.find(reply.request);
+  if (waiting == waiting_.end() || waiting->second->call->node != node) return;
+  waiting->second->call->reply = std::move(reply);
+  waiting->second->call->done = true;
+  changed_.notify_all();
+}
+
+void AgentHub::left(const std::string& node, uint64_t session) {
+  const std::lock_guard lock(mutex_);
+  Node* const known = current(node, session);
+  if (known == nullptr) return;
+  known->link = nullptr;
+  options_.log(LogLevel::kWarning, "agent left", {{"node", node}});
+  changed_.notify_all();
+}
+
+/// Sends what is not sent, or is not any more, and gives up what nobody will answer.
+void AgentHub::attend(Waiting& waiting, Deadline deadline) {
+  Call& call = *waiting.call;
+  const auto now = steady_clock::now();
+  const auto found = nodes_.find(call.node);
+  const Node* const node = found == nodes_.end() ? nullptr : &found->second;
+  const bool connected = node != nullptr && node->link != nullptr;
+  if (waiting.session != 0 && (!connected || node->session != waiting.session)) {
+    waiting.session = 0;
+    waiting.since = now;
+  }
+  const auto give_up = [&](absl::Status status) {
+    call.reply.status = std::move(status);
+    call.done = true;
+  };
+  if (stopped_) return give_up(absl::UnavailableError("the controller is stopping"));
+  if (now >= deadline) {
+    return give_up(absl::DeadlineExceededError(
+        connected ? fmt::format("node {} has not done it by the deadline", call.node)
+                  : fmt::format("the agent of node {} is not connected", call.node)));
+  }
+  if (waiting.session != 0) return;
+  if (connected) {
+    call.command.timeout = time_left(deadline);
+    waiting.session = node->session;
+    return node->link->send(call.command);
+  }
+  if (now >= waiting.since + options_.patience) {
+    give_up(
+        absl::UnavailableError(fmt::format("the agent of node {} is not connected", call.node)));
+  }
+}
+
+void AgentHub::call_all(std::vector<Call>& calls, Deadline deadline, bool stop_early) {
+  std::unique_lock lock(mutex_);
+  std::vector<Waiting> waiting(calls.size());
+  for (size_t i = 0; i < calls.size(); ++i) {
+    calls[i].command.request = ++last_request_;
+    calls[i].command.fence = options_.fence;
+    waiting[i] = {&calls[i], 0, steady_clock::now()};
+    waiting_[calls[i].command.request] = &waiting[i];
+  }
+  while (true) {
+    bool all_done = true, failed = false;
+    Deadline wake = deadline;
+    for (Waiting& one : waiting) {
+      if (!one.call->done) attend(one, deadline);
+      all_done = all_done && one.call->done;
+      failed = failed || (one.call->done && !one.call->reply.status.ok());
+      if (!one.call->done && one.session == 0) {
+        wake = std::min(wake, one.since + options_.patience);
+      }
+    }
+    if (all_done || (failed && stop_early)) break;
+    changed_.wait_until(lock, wake);
+  }
+  for (const Call& call : calls) waiting_.erase(call.command.request);
+}
+
+AgentReply AgentHub::call(const std::string& node, AgentCommand command, Deadline deadline) {
+  std::vector<Call> calls = {{node, std::move(command)}};
+  call_all(calls, deadline);
+  return calls.front().reply;
+}
+
+void AgentHub::send(const std::string& node, AgentCommand command) {
+  const std::lock_guard lock(mutex_);
+  const auto found = nodes_.find(node);
+  if (found == nodes_.end() || found->second.link == nullptr) return;
+  command.fence = options_.fence;
+  command.timeout = milliseconds(30'000);
+  found->second.link->send(command);
+}
+
+std::map<std::string, AgentHub::Node> AgentHub::nodes() const {
+  const std::lock_guard lock(mutex_);
+  return nodes_;
+}
+
+absl::Status AgentHub::await(const std::set<std::string>& nodes, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  const Deadline until = std::min(deadline, steady_clock::now() + options_.patience);
+  for (const std::string& name : nodes) {
+    while (true) {
+      const auto found = nodes_.find(name);
+      if (found != nodes_.end() && found->second.link != nullptr) break;
+      if (stopped_ || steady_clock::now() >= until) {
+        return absl::UnavailableError(fmt::format("the agent of node {} is not connected", name));
+      }
+      changed_.wait_until(lock, until);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void AgentHub::set_routes(std::map<std::string, std::vector<RouteInstruction>> routes) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, list] : routes) nodes_.try_emplace(name);
+  for (auto& [name, node] : nodes_) {
+    const auto found = routes.find(name);
+    std::vector<RouteInstruction> list;
+    if (found != routes.end()) list = std::move(found->second);
+    if (list == node.routes) continue;
+    node.routes = std::move(list);
+    if (node.link != nullptr) node.link->send(node.routes);
+  }
+}
+
+void AgentHub::remember_undone(const std::string& migration) {
+  const std::lock_guard lock(mutex_);
+  if (std::find(undone_.begin(), undone_.end(), migration) != undone_.end()) return;
+  undone_.push_back(migration);
+  if (undone_.size() > 1024) undone_.pop_front();
+}
+
+void AgentHub::note_staged(const std::string& key, const std::string& node) {
+  const std::lock_guard lock(mutex_);
+  staged_[key] = node;
+}
+
+void AgentHub::forget_staged(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  staged_.erase(key);
+}
+
+std::map<std::string, std::string> AgentHub::staged() const {
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, std::string> out = staged_;
+  for (const auto& [name, node] : nodes_) {
+    for (const StagedKey& staged : node.state.staged) out.emplace(staged.key, name);
+  }
+  return out;
+}
+
+void AgentHub::cut_silent() {
+  const std::lock_guard lock(mutex_);
+  const auto now = steady_clock::now();
+  for (auto& [name, node] : nodes_) {
+    if (node.link == nullptr || now - node.heard < options_.silent) continue;
+    options_.log(LogLevel::kWarning, "agent silent", {{"node", name}});
+    node.link->cut();
+    node.link = nullptr;
+    changed_.notify_all();
+  }
+}
+
+void AgentHub::stop() {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  for (auto& [name, node] : nodes_) {
+    if (node.link != nullptr) node.link->cut();
+    node.link = nullptr;
+  }
+  changed_.notify_all();
+}
+
+}  // namespace monkeytree
