@@ -124,9 +124,24 @@ absl::StatusOr<Journal> Journal::open(const std::string& file) {
   return Journal(std::move(*database));
 }
 
+void Journal::set_gate(std::function<bool()> may_write) {
+  const std::lock_guard lock(*mutex_);
+  may_write_ = std::move(may_write);
+}
+
+absl::StatusOr<Statement> Journal::change(std::string_view sql) const {
+  if (may_write_ && !may_write_()) return absl::UnavailableError("writes are refused");
+  return database_.prepare(sql);
+}
+
+absl::StatusOr<Transaction> Journal::begin() const {
+  if (may_write_ && !may_write_()) return absl::UnavailableError("writes are refused");
+  return Transaction::begin(database_);
+}
+
 absl::StatusOr<int64_t> Journal::add_plan(const PlanEntry& plan) {
   const std::lock_guard lock(*mutex_);
-  absl::StatusOr<Statement> insert = database_.prepare(
+  absl::StatusOr<Statement> insert = change(
       "INSERT INTO plans(made_s, ended_s, state, reason, approved_by, moves, snapshot, plan, "
       "decision) VALUES(?,?,?,?,?,?,?,?,?)");
   if (!insert.ok()) return insert.status();
@@ -141,14 +156,14 @@ absl::Status Journal::set_plan_state(int64_t plan, PlanState state, std::string_
                                      std::optional<double> ended_s) {
   const std::lock_guard lock(*mutex_);
   absl::StatusOr<Statement> update =
-      database_.prepare("UPDATE plans SET state=?, reason=?, ended_s=? WHERE id=?");
+      change("UPDATE plans SET state=?, reason=?, ended_s=? WHERE id=?");
   if (!update.ok()) return update.status();
   return update->bind(name_of(state)).bind(reason).bind(ended_s).bind(plan).run();
 }
 
 absl::Status Journal::set_approved(int64_t plan, std::string_view by) {
   const std::lock_guard lock(*mutex_);
-  absl::StatusOr<Statement> update = database_.prepare("UPDATE plans SET approved_by=? WHERE id=?");
+  absl::StatusOr<Statement> update = change("UPDATE plans SET approved_by=? WHERE id=?");
   if (!update.ok()) return update.status();
   return update->bind(by).bind(plan).run();
 }
@@ -178,9 +193,25 @@ absl::StatusOr<std::vector<PlanEntry>> Journal::plans(std::optional<PlanState> s
   return rows<PlanEntry>(query, [](const Statement& row) { return read_plan(row, false); });
 }
 
+absl::StatusOr<std::map<PlanState, int64_t>> Journal::count_plans() const {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> query =
+      database_.prepare("SELECT state, count(*) FROM plans GROUP BY state");
+  if (!query.ok()) return query.status();
+  std::map<PlanState, int64_t> counts;
+  while (true) {
+    const absl::StatusOr<bool> row = query->step();
+    if (!row.ok()) return row.status();
+    if (!*row) return counts;
+    if (const std::optional<PlanState> state = plan_state(query->text(0))) {
+      counts[*state] = query->integer(1);
+    }
+  }
+}
+
 absl::Status Journal::add_migrations(const std::vector<Migration>& migrations, double now_s) {
   const std::lock_guard lock(*mutex_);
-  absl::StatusOr<Transaction> transaction = Transaction::begin(database_);
+  absl::StatusOr<Transaction> transaction = begin();
   if (!transaction.ok()) return transaction.status();
   int64_t number = 0;
   for (const Migration& migration : migrations) {
@@ -197,50 +228,50 @@ absl::Status Journal::add_migrations(const std::vector<Migration>& migrations, d
   return transaction->commit();
 }
 
+absl::Status Journal::write_state(const Migration& migration, double now_s) {
+  absl::StatusOr<Statement> update =
+      database_.prepare("UPDATE migrations SET state=?, ended=?, ended_s=?, document=? WHERE id=?");
+  if (!update.ok()) return update.status();
+  const bool is_over = ended(migration);
+  update->bind(name_of(migration.state)).bind(int64_t{is_over});
+  update->bind(is_over ? std::optional(now_s) : std::nullopt).bind(write_migration(migration));
+  return update->bind(migration.id).run();
+}
+
 absl::StatusOr<int> Journal::begin_step(const Migration& migration, Step step, double now_s) {
   const std::lock_guard lock(*mutex_);
-  absl::StatusOr<Statement> insert = database_.prepare(
-      "INSERT INTO steps(migration, step, attempt, began_s, outcome) VALUES(?1, ?2, 1 + (SELECT "
-      "count(*) FROM steps WHERE migration=?1 AND step=?2), ?3, '') RETURNING attempt");
-  if (!insert.ok()) return insert.status();
-  const absl::StatusOr<bool> row =
-      insert->bind(migration.id).bind(name_of(step)).bind(now_s).step();
+  absl::StatusOr<Transaction> transaction = begin();
+  if (!transaction.ok()) return transaction.status();
+  // With the intent goes where the migration is heading: a step back that was forgotten would be
+  // followed by steps forward.
+  if (absl::Status status = write_state(migration, now_s); !status.ok()) return status;
+  absl::StatusOr<Statement> count =
+      database_.prepare("SELECT 1 + count(*) FROM steps WHERE migration=? AND step=?");
+  if (!count.ok()) return count.status();
+  const absl::StatusOr<bool> row = count->bind(migration.id).bind(name_of(step)).step();
   if (!row.ok()) return row.status();
-  const int attempt = static_cast<int>(insert->integer(0));
-  // The row is in the file only when the statement has run to its end.
-  if (absl::StatusOr<bool> end = insert->step(); !end.ok()) return end.status();
-  return attempt;
+  const int64_t attempt = count->integer(0);
+  absl::StatusOr<Statement> insert = database_.prepare(
+      "INSERT INTO steps(migration, step, attempt, began_s, outcome) VALUES(?,?,?,?,'')");
+  if (!insert.ok()) return insert.status();
+  insert->bind(migration.id).bind(name_of(step)).bind(attempt).bind(now_s);
+  if (absl::Status status = insert->run(); !status.ok()) return status;
+  if (absl::Status status = transaction->commit(); !status.ok()) return status;
+  return static_cast<int>(attempt);
 }
 
 absl::Status Journal::end_step(const Migration& migration, Step step, int attempt,
                                const absl::Status& outcome, double now_s) {
   const std::lock_guard lock(*mutex_);
-  absl::StatusOr<Transaction> transaction = Transaction::begin(database_);
+  absl::StatusOr<Transaction> transaction = begin();
   if (!transaction.ok()) return transaction.status();
   absl::StatusOr<Statement> tried = database_.prepare(
       "UPDATE steps SET ended_s=?, outcome=? WHERE migration=? AND step=? AND attempt=?");
   if (!tried.ok()) return tried.status();
   tried->bind(now_s).bind(text_of(outcome)).bind(migration.id).bind(name_of(step));
   if (absl::Status status = tried->bind(int64_t{attempt}).run(); !status.ok()) return status;
-  absl::StatusOr<Statement> now =
-      database_.prepare("UPDATE migrations SET state=?, ended=?, ended_s=?, document=? WHERE id=?");
-  if (!now.ok()) return now.status();
-  const bool is_over = ended(migration);
-  now->bind(name_of(migration.state)).bind(int64_t{is_over});
-  now->bind(is_over ? std::optional(now_s) : std::nullopt).bind(write_migration(migration));
-  if (absl::Status status = now->bind(migration.id).run(); !status.ok()) return status;
+  if (absl::Status status = write_state(migration, now_s); !status.ok()) return status;
   return transaction->commit();
-}
-
-absl::Status Journal::save(const Migration& migration) {
-  const std::lock_guard lock(*mutex_);
-  absl::StatusOr<Statement> update =
-      database_.prepare("UPDATE migrations SET state=?, document=? WHERE id=?");
-  if (!update.ok()) return update.status();
-  return update->bind(name_of(migration.state))
-      .bind(write_migration(migration))
-      .bind(migration.id)
-      .run();
 }
 
 absl::StatusOr<std::vector<Migration>> Journal::read_migrations(Statement query) const {
@@ -298,9 +329,9 @@ absl::StatusOr<std::vector<Journal::PastMove>> Journal::moves_since(double since
   const std::lock_guard lock(*mutex_);
   // A staged move is counted where its second half is: both belong to one plan.
   absl::StatusOr<Statement> query = database_.prepare(
-      "SELECT document, id, ifnull(ended_s, began_s) FROM migrations WHERE plan IN (SELECT plan "
-      "FROM migrations WHERE ended=0 OR (state='released' AND ended_s>=?)) AND (ended=0 OR "
-      "state='released') ORDER BY plan, number");
+      "SELECT document, id, ifnull(ended_s, began_s), ended=0 OR ended_s>=?1 FROM migrations WHERE "
+      "plan IN (SELECT plan FROM migrations WHERE ended=0 OR (state='released' AND ended_s>=?1)) "
+      "AND (ended=0 OR state='released') ORDER BY plan, number");
   if (!query.ok()) return query.status();
   query->bind(since_s);
   std::vector<PastMove> moves;
@@ -321,7 +352,7 @@ absl::StatusOr<std::vector<Journal::PastMove>> Journal::moves_since(double since
       }
       const std::string from =
           move.from == kStagingName ? std::exchange(unloaded[move.worker], "") : move.from;
-      moves.push_back({move.worker, from, move.to, query->real(2)});
+      if (query->integer(3) != 0) moves.push_back({move.worker, from, move.to, query->real(2)});
     }
   }
 }
@@ -330,7 +361,7 @@ absl::Status Journal::add_event(double time_s, std::string_view kind, std::strin
                                 std::string_view data) {
   const std::lock_guard lock(*mutex_);
   absl::StatusOr<Statement> insert =
-      database_.prepare("INSERT INTO events(time_s, kind, text, data) VALUES(?,?,?,?)");
+      change("INSERT INTO events(time_s, kind, text, data) VALUES(?,?,?,?)");
   if (!insert.ok()) return insert.status();
   return insert->bind(time_s).bind(kind).bind(text).bind(data).run();
 }
@@ -356,7 +387,7 @@ absl::StatusOr<std::vector<Event>> Journal::newest_events(int limit) const {
 
 absl::Status Journal::set(std::string_view key, std::string_view value) {
   const std::lock_guard lock(*mutex_);
-  absl::StatusOr<Statement> upsert = database_.prepare(
+  absl::StatusOr<Statement> upsert = change(
       "INSERT INTO settings VALUES(?1,?2) ON CONFLICT(key) DO UPDATE SET value=?2");
   if (!upsert.ok()) return upsert.status();
   return upsert->bind(key).bind(value).run();
@@ -373,12 +404,12 @@ absl::StatusOr<std::optional<std::string>> Journal::get(std::string_view key) co
 
 absl::Status Journal::prune(int keep, int events) {
   const std::lock_guard lock(*mutex_);
-  absl::StatusOr<Statement> snapshots = database_.prepare(
+  absl::StatusOr<Statement> snapshots = change(
       "UPDATE plans SET snapshot='' WHERE snapshot<>'' AND state<>'running' AND state<>'waiting' "
       "AND id <= (SELECT ifnull(max(id), 0) FROM plans) - ?");
   if (!snapshots.ok()) return snapshots.status();
   if (absl::Status status = snapshots->bind(int64_t{keep}).run(); !status.ok()) return status;
-  absl::StatusOr<Statement> old = database_.prepare(
+  absl::StatusOr<Statement> old = change(
       "DELETE FROM events WHERE id <= (SELECT ifnull(max(id), 0) FROM events) - ?");
   if (!old.ok()) return old.status();
   return old->bind(int64_t{events}).run();

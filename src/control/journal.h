@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -81,15 +82,16 @@ class Journal {
   /// Newest first, without snapshots; `state` narrows it.
   absl::StatusOr<std::vector<PlanEntry>> plans(std::optional<PlanState> state, int limit) const;
 
+  /// How many plans of each state there are.
+  absl::StatusOr<std::map<PlanState, int64_t>> count_plans() const;
+
   /// The migrations of a round, before any of them begins.
   absl::Status add_migrations(const std::vector<Migration>& migrations, double now_s);
-  /// About to try the next step. Returns the number of the attempt.
+  /// About to try the next step, as the migration now is. Returns the number of the attempt.
   absl::StatusOr<int> begin_step(const Migration& migration, Step step, double now_s);
   /// The step ended with `outcome`; the migration is now as given.
   absl::Status end_step(const Migration& migration, Step step, int attempt,
                         const absl::Status& outcome, double now_s);
-  /// The migration turned round, between two steps.
-  absl::Status save(const Migration& migration);
   /// Those that have not ended, by plan, round, number.
   absl::StatusOr<std::vector<Migration>> unfinished() const;
   absl::StatusOr<std::vector<Migration>> migrations(int64_t plan) const;
@@ -114,15 +116,23 @@ class Journal {
   absl::Status set(std::string_view key, std::string_view value);
   absl::StatusOr<std::optional<std::string>> get(std::string_view key) const;
 
+  /// Asked before each write; false refuses it, as a disk that has failed would. For tests.
+  void set_gate(std::function<bool()> may_write);
+
   /// Drops snapshots of plans beyond the newest `keep`, and events beyond the newest `events`.
   absl::Status prune(int keep, int events);
 
  private:
   explicit Journal(Database database) : database_(std::move(database)) {}
   absl::StatusOr<std::vector<Migration>> read_migrations(Statement statement) const;
+  // With the mutex held.
+  absl::StatusOr<Statement> change(std::string_view sql) const;
+  absl::StatusOr<Transaction> begin() const;
+  absl::Status write_state(const Migration& migration, double now_s);
 
   mutable std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
   Database database_;
+  std::function<bool()> may_write_;
 };
 
 }  // namespace monkeytree

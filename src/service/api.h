@@ -1,0 +1,102 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "control/controller.h"
+#include "service/event_feed.h"
+#include "service/http_message.h"
+#include "service/metrics.h"
+
+namespace monkeytree {
+
+/// Lets so many things through in a while, and no more. Thread-safe.
+class Gate {
+ public:
+  Gate(double per_s, double burst) : per_s_(per_s), burst_(burst), room_(burst) {}
+  bool pass(std::chrono::steady_clock::time_point now);
+
+ private:
+  const double per_s_, burst_;
+  std::mutex mutex_;
+  double room_;
+  std::optional<std::chrono::steady_clock::time_point> last_;
+};
+
+/// The HTTP interface of a controller: docs/api.md and openapi.json. Reading needs no token,
+/// changing does. Thread-safe.
+class Api {
+ public:
+  struct Parts {
+    Controller& controller;
+    EventFeed& feed;
+    Metrics& metrics;
+    std::function<double()> wall_s;
+    std::function<void(const std::string&)> refused;  ///< a line for the log; may be empty
+  };
+  struct Settings {
+    bool loopback = true;    ///< listens on loopback: other names of us are not answered to
+    bool insecure = false;   ///< as configured; shown
+    std::string token_file;  ///< "": changing calls are refused
+    double notifications_per_s = 10, notification_burst = 50;
+  };
+
+  Api(Parts parts, Settings settings);
+
+  HttpResponse answer(const HttpRequest& request);
+  /// Changing calls wait for the controller's turn.
+  static bool slow(const HttpRequest& request);
+  /// Notifications that were put off are passed on when there is room; call it now and then.
+  void pass_on_late();
+
+  struct Route {
+    std::string_view method, path;  ///< "{id}" stands for one segment
+    HttpResponse (Api::*answer)(const HttpRequest& request, std::string_view id);
+    bool changing = false;  ///< needs the token
+  };
+  static std::span<const Route> routes();
+
+ private:
+  const Route* find(const HttpRequest& request, std::string& id, std::string& allowed) const;
+  /// An answer where the request must not be let in, from its addresses; nullopt where it may.
+  std::optional<HttpResponse> foreign(const HttpRequest& request) const;
+  std::optional<HttpResponse> without_token(const HttpRequest& request) const;
+  void log_refusal(const HttpRequest& request, const HttpResponse& response);
+
+  HttpResponse status(const HttpRequest& request, std::string_view id);
+  HttpResponse snapshot(const HttpRequest& request, std::string_view id);
+  HttpResponse fragmentation(const HttpRequest& request, std::string_view id);
+  HttpResponse plans(const HttpRequest& request, std::string_view id);
+  HttpResponse plan(const HttpRequest& request, std::string_view id);
+  HttpResponse plan_snapshot(const HttpRequest& request, std::string_view id);
+  HttpResponse routes_now(const HttpRequest& request, std::string_view id);
+  HttpResponse agents(const HttpRequest& request, std::string_view id);
+  HttpResponse events(const HttpRequest& request, std::string_view id);
+  HttpResponse history(const HttpRequest& request, std::string_view id);
+  HttpResponse openapi(const HttpRequest& request, std::string_view id);
+  HttpResponse notify(const HttpRequest& request, std::string_view id);
+  HttpResponse approve(const HttpRequest& request, std::string_view id);
+  HttpResponse cancel(const HttpRequest& request, std::string_view id);
+  HttpResponse pause(const HttpRequest& request, std::string_view id);
+  HttpResponse resume(const HttpRequest& request, std::string_view id);
+  HttpResponse metrics_page(const HttpRequest& request, std::string_view id);
+  HttpResponse healthz(const HttpRequest& request, std::string_view id);
+  HttpResponse readyz(const HttpRequest& request, std::string_view id);
+
+  Parts parts_;
+  const Settings settings_;
+  Gate notifications_;
+  Gate refusals_{5, 20};
+  std::mutex late_mutex_;
+  bool late_ = false;
+};
+
+/// The OpenAPI document, from openapi.json.
+extern const std::string_view kOpenApi;
+
+}  // namespace monkeytree

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/diagnostics.h"
+#include "control/controller.h"
+#include "inventory/slurm_scheduler.h"
+
+/// The controller's configuration file: YAML, docs/operating.md has the table,
+/// packaging/controller.yaml names every field with its default.
+namespace monkeytree {
+
+/// An address to listen on: "127.0.0.1:7460", "[::1]:7460", "host:0" (any free port).
+struct ListenAddress {
+  std::string host;  ///< without brackets
+  int port = 0;
+  friend bool operator==(const ListenAddress&, const ListenAddress&) = default;
+};
+/// nullopt where the text is none.
+std::optional<ListenAddress> parse_address(std::string_view text);
+std::string to_string(const ListenAddress& address);
+/// Only processes of this machine reach it: 127.0.0.0/8, ::1, localhost.
+bool is_loopback(std::string_view host);
+
+/// A cluster in memory, for trying out and for the demo.
+struct EmulatedSettings {
+  int racks = 4, nodes_per_rack = 8, slots_per_node = 8, uplinks = 2;
+  uint64_t seed = 1;
+  double load = 0.9;   ///< share of nodes in use that arrivals aim at
+  double every_s = 0;  ///< a job comes or goes so often; 0: never
+  int first_jobs = 0;  ///< steps of that kind before the first look
+  friend bool operator==(const EmulatedSettings&, const EmulatedSettings&) = default;
+};
+
+/// Snapshots that were written before, one after the other.
+struct RecordedSettings {
+  std::vector<std::string> snapshots;  ///< files, in order
+  double every_s = 0;                  ///< each stands so long; 0: one for each look
+  friend bool operator==(const RecordedSettings&, const RecordedSettings&) = default;
+};
+
+enum class SchedulerKind : uint8_t { kSlurm, kEmulated, kRecorded };
+
+struct ServiceConfig {
+  ControllerRules rules;
+  SchedulerKind scheduler = SchedulerKind::kSlurm;
+  SlurmSettings slurm;
+  EmulatedSettings emulated;
+  RecordedSettings recorded;
+  ListenAddress http{"127.0.0.1", 7460};
+  ListenAddress agents{"127.0.0.1", 7461};
+  bool insecure = false;  ///< other addresses than loopback are allowed, without identity
+  std::string journal = "/var/lib/monkeytree/journal.db";
+  std::string token_file;          ///< "": changing calls are refused
+  std::string log_level = "info";  ///< "debug", "info", "warn" or "error"
+};
+
+/// Every fault of the file in one run, as `file:line: /path: …`; unknown fields are errors. nullopt
+/// exactly when there was an error.
+std::optional<ServiceConfig> parse_config(std::string_view text, std::string_view file,
+                                          Diagnostics& diagnostics);
+
+}  // namespace monkeytree

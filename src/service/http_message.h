@@ -1,0 +1,79 @@
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// Requests and answers of HTTP/1.1, as strictly as our few clients allow: what is odd is refused,
+/// so that nobody in front of us can read a request in another way than we do.
+namespace monkeytree {
+
+class HttpStream;
+
+struct HttpRequest {
+  std::string method;  ///< "GET"
+  std::string path;    ///< percent-decoded, begins with '/', no ".." and no control characters
+  std::map<std::string, std::string, std::less<>> query;
+  std::map<std::string, std::string, std::less<>> headers;  ///< names in lower case, each once
+  std::string body;
+  std::string peer;  ///< numeric address of who asks
+
+  /// "" where there is none.
+  std::string_view header(std::string_view name) const;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string body;
+  std::string content_type = "application/json";
+  std::map<std::string, std::string> headers;  ///< further ones
+  /// What comes after the body for as long as both sides like; null: nothing.
+  std::shared_ptr<HttpStream> stream;
+};
+
+/// {"error": {"code": …, "message": …}}, and the status that goes with the code.
+HttpResponse http_error(int status, std::string_view message);
+HttpResponse http_error(const absl::Status& status);
+
+// Limits of a request, in bytes and in number.
+inline constexpr size_t kMaxHttpHead = 16 << 10;
+inline constexpr size_t kMaxHttpTarget = 2 << 10;
+inline constexpr size_t kMaxHttpBody = 64 << 10;
+inline constexpr size_t kMaxHttpHeaders = 64;
+inline constexpr size_t kMaxHttpQuery = 16;
+
+/// Why a request was refused, as HTTP's status.
+struct HttpFault {
+  int status = 400;
+  std::string message;
+};
+
+/// A request's head as it was read, and how much body follows.
+struct HttpHead {
+  HttpRequest request;
+  size_t body_bytes = 0;
+};
+
+/// Reads from the request line to the empty line that ends the head, which must be there.
+std::optional<HttpHead> parse_http_head(std::string_view head, HttpFault& fault);
+
+/// Where the head ends (just after its empty line), or nullopt where it has not yet.
+std::optional<size_t> end_of_http_head(std::string_view bytes);
+
+/// The answer's head and body; a stream's answer has no length and ends with the connection.
+std::string write_http_response(const HttpResponse& response, bool with_body);
+
+/// `%41` to `A`; nullopt where the text is not so written. `plus` is for queries, where it is a
+/// space.
+std::optional<std::string> percent_decoded(std::string_view text, bool plus);
+/// All but letters, digits and "-._~" as %XX.
+std::string percent_encoded(std::string_view text);
+
+}  // namespace monkeytree
