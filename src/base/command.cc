@@ -93,12 +93,7 @@ class Prepared {
       prctl(PR_SET_PDEATHSIG, SIGTERM);
       if (getppid() != dies_with) _exit(126);
     }
-    if (good) {
-      for (const std::string& program : programs_) {
-        execve(program.c_str(), argv_.data(), envp_.data());
-        if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) break;
-      }
-    }
+    if (good) execve(program_.c_str(), argv_.data(), envp_.data());
     const int error = errno;
     const ssize_t ignored = write(report, &error, sizeof error);
     _exit(ignored == sizeof error ? 127 : 126);
@@ -109,19 +104,10 @@ class Prepared {
 
   void find_program() {
     const std::string& name = command_.arguments[0];
-    if (name.find('/') != std::string::npos) {
-      programs_.push_back(name);
-      return;
-    }
     const auto path = command_.environment.find("PATH");
-    std::string_view folders =
-        path == command_.environment.end() ? "/usr/bin:/bin" : std::string_view(path->second);
-    while (!folders.empty()) {
-      const size_t end = std::min(folders.find(':'), folders.size());
-      if (end > 0) programs_.push_back(fmt::format("{}/{}", folders.substr(0, end), name));
-      folders.remove_prefix(std::min(end + 1, folders.size()));
-    }
-    if (programs_.empty()) programs_.push_back("/usr/bin/" + name);
+    const absl::StatusOr<std::string> found =
+        find_in_path(name, path == command_.environment.end() ? "/usr/bin:/bin" : path->second);
+    program_ = found.ok() && name.find('/') == std::string::npos ? *found : name;
   }
 
   static void prepare_signals() {
@@ -147,7 +133,8 @@ class Prepared {
   }
 
   const Command& command_;
-  std::vector<std::string> environment_, programs_;
+  std::string program_;
+  std::vector<std::string> environment_;
   std::vector<char*> argv_, envp_;
 };
 
@@ -299,6 +286,17 @@ absl::StatusOr<UserIds> find_user(const std::string& name) {
   if (getgrouplist(name.c_str(), out.gid, out.groups.data(), &count) < 0) count = 0;
   out.groups.resize(static_cast<size_t>(count));
   return out;
+}
+
+absl::StatusOr<std::string> find_in_path(const std::string& name, const std::string& path) {
+  std::string_view folders = path;
+  while (!folders.empty()) {
+    const size_t end = std::min(folders.find(':'), folders.size());
+    const std::string file = fmt::format("{}/{}", folders.substr(0, end), name);
+    if (end > 0 && access(file.c_str(), X_OK) == 0) return file;
+    folders.remove_prefix(std::min(end + 1, folders.size()));
+  }
+  return absl::NotFoundError(fmt::format("no program {} in {}", name, path));
 }
 
 absl::StatusOr<CommandResult> run_command(const Command& command, Clock::time_point deadline) {

@@ -26,6 +26,9 @@ struct UserIds {
 /// NotFound where the system knows no such user.
 absl::StatusOr<UserIds> find_user(const std::string& name);
 
+/// The program of that name in the first of the folders, parted by ':', that has it. NotFound.
+absl::StatusOr<std::string> find_in_path(const std::string& name, const std::string& path);
+
 struct Command {
   std::vector<std::string> arguments;  ///< program first; without a slash it is looked for in PATH
   std::map<std::string, std::string> environment;  ///< all of it

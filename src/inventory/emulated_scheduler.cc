@@ -517,7 +517,7 @@ absl::Status EmulatedScheduler::give_back(const WorkerName& worker, const std::s
       const std::lock_guard lock(mutex_);
       done = let_go(worker, node, order);
     }
-    if (done.ok() && workers_.end) workers_.end(worker.job, node);
+    if (done.ok() && workers_.end && !node.empty()) workers_.end(worker.job, node);
     return done;
   });
 }
@@ -527,7 +527,10 @@ absl::Status EmulatedScheduler::cancel(const Hold& hold, Deadline deadline) {
     size_t ended = 0;
     {
       const std::lock_guard lock(mutex_);
-      ended = holds_.remove_if([&](const BookedHold& held) { return held.hold.id == hold.id; });
+      ended = holds_.remove_if([&](const BookedHold& held) {
+        return held.hold.id == hold.id ||
+               (hold.id.empty() && held.hold.worker == hold.worker && held.hold.node == hold.node);
+      });
     }
     if (ended > 0 && workers_.end) workers_.end(hold.worker.job, hold.node);
     return absl::OkStatus();

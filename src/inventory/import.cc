@@ -23,7 +23,18 @@ std::optional<std::string> read_text(const std::string& file, Diagnostics& diagn
 /// A fault of the command line, as the program prints those.
 constexpr std::string_view kUplinksOption = "monkeytree: --uplinks";
 
-/// `N`, `FILE.csv` or nothing.
+std::optional<SlurmQueue> read_jobs(const std::string& file, Diagnostics& diagnostics) {
+  absl::StatusOr<InputFile> input = InputFile::open(file, kMaxSqueueBytes);
+  if (!input.ok()) {
+    diagnostics.error(file, 0, "", std::string(input.status().message()));
+    return std::nullopt;
+  }
+  const ReadBytes read = [&](char* buffer, size_t bytes) { return input->read(buffer, bytes); };
+  return read_squeue(read, file, diagnostics);
+}
+
+}  // namespace
+
 std::optional<Uplinks> read_uplinks(const std::string& option, Diagnostics& diagnostics) {
   if (option.empty()) return Uplinks{};
   const std::string fault = uplinks_fault(option, UplinksForm::kNumberOrFile);
@@ -39,18 +50,6 @@ std::optional<Uplinks> read_uplinks(const std::string& option, Diagnostics& diag
                     fmt::format("{} ({})", fault, std::string(text.status().message())));
   return std::nullopt;
 }
-
-std::optional<SlurmQueue> read_jobs(const std::string& file, Diagnostics& diagnostics) {
-  absl::StatusOr<InputFile> input = InputFile::open(file, kMaxSqueueBytes);
-  if (!input.ok()) {
-    diagnostics.error(file, 0, "", std::string(input.status().message()));
-    return std::nullopt;
-  }
-  const ReadBytes read = [&](char* buffer, size_t bytes) { return input->read(buffer, bytes); };
-  return read_squeue(read, file, diagnostics);
-}
-
-}  // namespace
 
 std::optional<Snapshot> import_slurm(const SlurmFiles& files, Diagnostics& diagnostics) {
   int on_stdin = 0;

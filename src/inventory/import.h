@@ -6,6 +6,7 @@
 
 #include "base/diagnostics.h"
 #include "cluster/snapshot.h"
+#include "inventory/uplinks.h"
 
 /// From files to a snapshot; the only part of the inventory that touches files. docs/slurm.md.
 namespace monkeytree {
@@ -28,6 +29,9 @@ std::optional<Snapshot> import_slurm(const SlurmFiles& files, Diagnostics& diagn
 
 /// The racks and nodes of a topology, without jobs, a slot each; `jobs` and `nodes` are not read.
 std::optional<Snapshot> import_slurm_fabric(const SlurmFiles& files, Diagnostics& diagnostics);
+
+/// `--uplinks`: a number, a file, or "" for none. nullopt exactly when there was an error.
+std::optional<Uplinks> read_uplinks(const std::string& option, Diagnostics& diagnostics);
 
 struct CsvFiles {
   std::string fabric;

@@ -70,7 +70,8 @@ class Scheduler {
   virtual absl::Status start(const Hold& hold, const WorkerCommand& command, Deadline deadline) = 0;
   /// The worker has left `node`: the job's books let it go. The node the worker is on now is
   /// `hold`'s, or "" while its state is staged. `order` is the job's nodes by group and worker as
-  /// they are from now on, for books that lose the order.
+  /// they are from now on, for books that lose the order, "" for a worker that is staged. `node` is
+  /// "" where the worker came back from staging: then only the order is new.
   virtual absl::Status give_back(const WorkerName& worker, const std::string& node,
                                  const std::vector<std::string>& order, Deadline deadline) = 0;
   /// The hold ends and whatever runs in it. NotFound is never given: gone is what was asked for.

@@ -75,6 +75,7 @@ class QueueReader {
       const std::string text = slurm_text(field_of(piece.value, "error"));
       diagnostics_.warning(file_, piece.line, piece.path(),
                            fmt::format("Slurm reports an error: {}", printable(text)));
+      queue_.errors.push_back(text);
     }
     if (piece.key != "jobs") return;
     if (piece.index < 0) return error(piece, "expected a list of jobs");

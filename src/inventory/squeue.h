@@ -33,6 +33,7 @@ struct SlurmJob {
 struct SlurmQueue {
   std::vector<SlurmJob> jobs;  ///< in file order; those that hold no nodes are left out
   std::optional<double> time_s;
+  std::vector<std::string> errors;  ///< that Slurm reports: the list of jobs may then be short
 };
 
 /// Nodes that all jobs of a file may hold together.

@@ -96,7 +96,7 @@ void add_scheduling(const SlurmClusterOptions& options, const SlurmPorts& ports,
   conf.add("KillWait=2");
   conf.add("InactiveLimit=0");
   conf.add("MinJobAge=300");
-  conf.add("MessageTimeout=60");
+  conf.add("MessageTimeout=30");
   conf.add("SlurmdTimeout=300");
   conf.add("TreeWidth=65533");
   if (!options.database) {
