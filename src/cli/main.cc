@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 
+#include "cli/agent.h"
 #include "cli/analyze.h"
 #include "cli/check.h"
 #include "cli/common.h"
@@ -69,6 +70,7 @@ int run(int argc, char** argv) {
   add_simulate(app, exit_code);
   add_report(app, exit_code);
   add_study(app, exit_code);
+  add_agent(app, exit_code);
   add_completion(app, exit_code);
   refuse_empty_values(app);
   try {

@@ -1,0 +1,108 @@
+#include "agent/config.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "base/json.h"
+#include "base/yaml.h"
+#include "wire/agent_messages.h"
+
+namespace monkeytree {
+
+std::optional<int64_t> parse_bytes(std::string_view text) {
+  double value = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (fault != std::errc() || value < 0) return std::nullopt;
+  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  constexpr std::array<std::pair<std::string_view, double>, 10> kUnits = {
+      {{"", 1},
+       {"B", 1},
+       {"kB", 1e3},
+       {"MB", 1e6},
+       {"GB", 1e9},
+       {"TB", 1e12},
+       {"KiB", 1024.0},
+       {"MiB", 1048576.0},
+       {"GiB", 1073741824.0},
+       {"TiB", 1099511627776.0}}};
+  for (const auto& [name, factor] : kUnits) {
+    if (unit != name) continue;
+    const double bytes = value * factor;
+    if (bytes > 9e15 || bytes != std::floor(bytes)) return std::nullopt;
+    return static_cast<int64_t>(bytes);
+  }
+  return std::nullopt;
+}
+
+std::optional<AgentConfig> parse_agent_config(std::string_view text, std::string_view file,
+                                              Diagnostics& diagnostics) {
+  const size_t errors = diagnostics.error_count();
+  const std::optional<YamlValue> root = parse_yaml(text, file, diagnostics);
+  if (!root) return std::nullopt;
+  AgentConfig config;
+  const YamlMap map = root->map({"node", "slots", "controller", "socket", "data", "staging_quota",
+                                 "min_bandwidth", "routes_file", "insecure", "log"});
+  const auto take_text = [&](std::string_view key, std::string& into) {
+    if (const YamlValue* value = map.find(key)) into = value->nonempty_string().value_or(into);
+  };
+  const auto take_bytes = [&](std::string_view key, int64_t& into) {
+    const YamlValue* value = map.find(key);
+    if (value == nullptr) return;
+    const std::optional<std::string> given = value->nonempty_string();
+    if (!given) return;
+    const std::optional<int64_t> bytes = parse_bytes(*given);
+    if (!bytes) value->error_expected("bytes, for example 1073741824 or 64GiB");
+    into = bytes.value_or(into);
+  };
+  take_text("node", config.node);
+  take_text("controller", config.controller);
+  take_text("socket", config.socket);
+  take_text("data", config.data);
+  take_text("routes_file", config.routes_file);
+  take_bytes("staging_quota", config.staging_quota);
+  take_bytes("min_bandwidth", config.min_bytes_per_s);
+  if (const YamlValue* value = map.find("slots")) {
+    config.slots = value->integer32(1, 4096).value_or(0);
+  }
+  if (const YamlValue* value = map.find("insecure")) {
+    config.insecure = value->boolean().value_or(false);
+  }
+  if (const YamlValue* value = map.find("log")) {
+    constexpr std::array<std::string_view, 2> kForms = {"text", "json"};
+    config.json_log = value->one_of(kForms).value_or(0) == 1;
+  }
+  if (diagnostics.error_count() > errors) return std::nullopt;
+  return config;
+}
+
+std::string why_unusable(const AgentConfig& config) {
+  if (!config.node.empty()) {
+    const std::string why = why_no_node(config.node);
+    if (!why.empty()) return fmt::format("node: {} {}", quote(config.node), why);
+  }
+  const absl::StatusOr<HostPort> controller = parse_host_port(config.controller);
+  if (!controller.ok()) {
+    return fmt::format("controller: {}", std::string(controller.status().message()));
+  }
+  if (config.socket.front() != '/') {
+    return fmt::format("socket: expected an absolute path, found {}", quote(config.socket));
+  }
+  if (controller->loopback) return "";
+  if (!config.insecure) {
+    return fmt::format(
+        "controller: {} is no loopback address: whoever is there could command this node; expected "
+        "a controller on this machine, or insecure: true where the network is trusted",
+        config.controller);
+  }
+  if (config.data.empty()) {
+    return "data: expected the interface, prefix or address that reaches the fabric, since the "
+           "controller is on another machine";
+  }
+  return "";
+}
+
+}  // namespace monkeytree

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/diagnostics.h"
+#include "wire/worker_protocol.h"
+
+namespace monkeytree {
+
+/// The agent's configuration file: YAML, every field optional, an unknown one is an error.
+/// packaging/agent.yaml shows each with its default.
+struct AgentConfig {
+  std::string node;  ///< as the scheduler names it; "": the machine's short name
+  int slots = 0;     ///< 0: not told
+  std::string controller = "127.0.0.1:7461";
+  std::string socket = kDefaultAgentSocket;
+  std::string data;           ///< interface, prefix or address; "": loopback
+  int64_t staging_quota = 0;  ///< bytes
+  int64_t min_bytes_per_s = 0;
+  std::string routes_file;
+  bool insecure = false;
+  bool json_log = false;
+  friend bool operator==(const AgentConfig&, const AgentConfig&) = default;
+};
+
+/// Every fault of the file in one run, as `file:line: /path: …`; nullopt exactly when there was an
+/// error.
+std::optional<AgentConfig> parse_agent_config(std::string_view text, std::string_view file,
+                                              Diagnostics& diagnostics);
+
+/// "1073741824", "64GiB", "500MB": bytes. nullopt where the text is none.
+std::optional<int64_t> parse_bytes(std::string_view text);
+
+/// What is wrong with the configuration as a whole; empty where nothing is.
+std::string why_unusable(const AgentConfig& config);
+
+}  // namespace monkeytree

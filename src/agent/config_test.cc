@@ -1,0 +1,87 @@
+#include "agent/config.h"
+
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+
+namespace monkeytree {
+namespace {
+
+std::string faults(std::string_view text) {
+  Diagnostics diagnostics;
+  EXPECT_FALSE(parse_agent_config(text, "agent.yaml", diagnostics).has_value()) << text;
+  return diagnostics.text();
+}
+
+TEST(AgentConfig, TakesEveryField) {
+  Diagnostics diagnostics;
+  const auto config = parse_agent_config(
+      "node: n1\nslots: 8\ncontroller: 10.0.0.1:7461\nsocket: /tmp/a.sock\ndata: eth1\n"
+      "staging_quota: 64GiB\nmin_bandwidth: 100MB\nroutes_file: /run/routes.json\n"
+      "insecure: true\nlog: json\n",
+      "agent.yaml", diagnostics);
+  ASSERT_TRUE(config) << diagnostics.text();
+  AgentConfig wanted;
+  wanted.node = "n1";
+  wanted.slots = 8;
+  wanted.controller = "10.0.0.1:7461";
+  wanted.socket = "/tmp/a.sock";
+  wanted.data = "eth1";
+  wanted.staging_quota = int64_t{64} << 30;
+  wanted.min_bytes_per_s = 100'000'000;
+  wanted.routes_file = "/run/routes.json";
+  wanted.insecure = true;
+  wanted.json_log = true;
+  EXPECT_TRUE(*config == wanted);
+  EXPECT_EQ(why_unusable(*config), "");
+}
+
+TEST(AgentConfig, TheExampleSaysTheDefaults) {
+  const absl::StatusOr<std::string> text =
+      read_file(std::string(MONKEYTREE_SOURCE_DIR) + "/packaging/agent.yaml");
+  ASSERT_TRUE(text.ok()) << text.status();
+  Diagnostics diagnostics;
+  const auto config = parse_agent_config(*text, "agent.yaml", diagnostics);
+  ASSERT_TRUE(config) << diagnostics.text();
+  EXPECT_TRUE(*config == AgentConfig());
+}
+
+TEST(AgentConfig, NamesEachFault) {
+  EXPECT_NE(faults("noed: n1\n").find("agent.yaml:1: "), std::string::npos);
+  const std::string several = faults("node: n1\nslots: none\nstaging_quota: much\nlog: xml\n");
+  EXPECT_NE(several.find("agent.yaml:2: /slots"), std::string::npos) << several;
+  EXPECT_NE(several.find("agent.yaml:3: /staging_quota"), std::string::npos) << several;
+  EXPECT_NE(several.find("agent.yaml:4: /log"), std::string::npos) << several;
+  EXPECT_NE(faults("- n1\n").find("agent.yaml:1: "), std::string::npos);
+}
+
+TEST(AgentConfig, RefusesAnOpenControllerUnlessToldSo) {
+  AgentConfig config;
+  EXPECT_EQ(why_unusable(config), "");
+  config.controller = "10.0.0.1:7461";
+  EXPECT_NE(why_unusable(config).find("insecure: true"), std::string::npos);
+  config.insecure = true;
+  EXPECT_NE(why_unusable(config).find("data:"), std::string::npos);
+  config.data = "eth1";
+  EXPECT_EQ(why_unusable(config), "");
+  config.node = "../n1";
+  EXPECT_NE(why_unusable(config).find("node:"), std::string::npos);
+  config.node = "n1";
+  config.socket = "agent.sock";
+  EXPECT_NE(why_unusable(config).find("socket:"), std::string::npos);
+  config.socket = "/a.sock";
+  config.controller = "nowhere";
+  EXPECT_NE(why_unusable(config).find("HOST:PORT"), std::string::npos);
+}
+
+TEST(AgentConfig, ReadsBytes) {
+  EXPECT_EQ(parse_bytes("0"), 0);
+  EXPECT_EQ(parse_bytes("1.5KiB"), 1536);
+  EXPECT_EQ(parse_bytes("2TB"), 2'000'000'000'000);
+  for (const char* bad : {"", "GiB", "-1", "1 GiB", "1gib", "0.5", "1e300"}) {
+    EXPECT_EQ(parse_bytes(bad), std::nullopt) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace monkeytree

@@ -1,0 +1,220 @@
+#include "cli/agent.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "agent/agent.h"
+#include "agent/config.h"
+#include "agent/data_address.h"
+#include "agent/session.h"
+#include "base/file.h"
+#include "cli/common.h"
+
+namespace monkeytree {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  monkeytree agent                        on the machine of the controller\n"
+    "  monkeytree agent --config /etc/monkeytree/agent.yaml\n"
+    "  monkeytree agent --node n17 --data 10.1.0.0/16 --staging-quota 64GiB\n"
+    "  monkeytree agent --controller head:7461 --data eth1 --insecure\n"
+    "                                          a network that is trusted\n"
+    "\n"
+    "Options go before what the file says; packaging/agent.yaml shows all fields.\n"
+    "Training processes come to the socket (docs/worker_protocol.md). They survive\n"
+    "the agent: it may be stopped and started at any time. SIGTERM ends it.\n"
+    "Exit code: 0 stopped, 1 could not start, 2 bad usage or configuration.";
+
+struct AgentArguments {
+  std::string config_file;
+  std::optional<std::string> node, controller, socket, data, staging_quota, routes_file, log;
+  std::optional<int> slots;
+  bool insecure = false;
+};
+
+/// The file, and what the command line says in its place; nullopt after a message.
+std::optional<AgentConfig> configure(const AgentArguments& arguments) {
+  AgentConfig config;
+  if (!arguments.config_file.empty()) {
+    const std::optional<std::string> text = read_input(arguments.config_file);
+    if (!text) return std::nullopt;
+    Diagnostics diagnostics;
+    const std::optional<AgentConfig> read =
+        parse_agent_config(*text, arguments.config_file, diagnostics);
+    print_findings(diagnostics);
+    if (!read) return std::nullopt;
+    config = *read;
+  }
+  config.node = arguments.node.value_or(config.node);
+  config.controller = arguments.controller.value_or(config.controller);
+  config.socket = arguments.socket.value_or(config.socket);
+  config.data = arguments.data.value_or(config.data);
+  config.routes_file = arguments.routes_file.value_or(config.routes_file);
+  config.slots = arguments.slots.value_or(config.slots);
+  config.insecure = config.insecure || arguments.insecure;
+  if (arguments.log) config.json_log = *arguments.log == "json";
+  if (arguments.staging_quota) {
+    const std::optional<int64_t> bytes = parse_bytes(*arguments.staging_quota);
+    if (!bytes) {
+      print_error("--staging-quota: expected bytes, for example 1073741824 or 64GiB");
+      return std::nullopt;
+    }
+    config.staging_quota = *bytes;
+  }
+  if (config.node.empty()) {
+    char name[256] = {};
+    gethostname(name, sizeof(name) - 1);
+    config.node = name;
+    config.node.resize(std::min(config.node.find('.'), config.node.size()));
+  }
+  if (const std::string why = why_unusable(config); !why.empty()) {
+    print_error(why);
+    return std::nullopt;
+  }
+  return config;
+}
+
+spdlog::level::level_enum level_of(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+std::string json_line(LogLevel level, std::string_view event, const LogFields& fields) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  nlohmann::ordered_json out;
+  out["time_s"] =
+      static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) /
+      1000.0;
+  out["level"] = std::string_view(spdlog::level::to_string_view(level_of(level)).data());
+  out["event"] = event;
+  for (const auto& [name, value] : fields) out[std::string(name)] = value;
+  return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+/// A line an event on standard error.
+LogSink log_to_stderr(bool json) {
+  const auto logger =
+      std::make_shared<spdlog::logger>("agent", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern(json ? "%v" : "time=%Y-%m-%dT%H:%M:%S.%e%z level=%l %v");
+  logger->flush_on(spdlog::level::trace);
+  return [logger, json](LogLevel level, std::string_view event, const LogFields& fields) {
+    logger->log(level_of(level), "{}",
+                json ? json_line(level, event, fields) : log_line(event, fields));
+  };
+}
+
+/// The signals that end the agent, as a descriptor; blocked for all threads started later.
+int stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+int fail(const absl::Status& status) {
+  print_error(std::string(status.message()));
+  return absl::IsInvalidArgument(status) ? kExitBadInput : kExitFailed;
+}
+
+int run_agent(const AgentArguments& arguments) {
+  const std::optional<AgentConfig> config = configure(arguments);
+  if (!config) return kExitBadInput;
+  AgentOptions options;
+  if (!config->data.empty()) {
+    const absl::StatusOr<std::string> address =
+        resolve_data_address(config->data, interface_addresses());
+    if (!address.ok()) {
+      return fail(absl::InvalidArgumentError(
+          fmt::format("data: {}", std::string(address.status().message()))));
+    }
+    options.data_address = *address;
+  }
+  const int signals = stop_signals();
+  options.node = config->node;
+  options.slots = config->slots;
+  options.socket = config->socket;
+  options.staging_quota = config->staging_quota;
+  options.min_bytes_per_s = static_cast<uint64_t>(config->min_bytes_per_s);
+  options.routes_file = config->routes_file;
+  options.fence_file = config->socket + ".epoch";
+  options.log = log_to_stderr(config->json_log);
+  absl::StatusOr<std::unique_ptr<Agent>> agent = Agent::start(options);
+  if (!agent.ok()) return fail(agent.status());
+  AgentSessionOptions session;
+  session.controller = config->controller;
+  session.insecure = config->insecure;
+  session.log = options.log;
+  options.log(LogLevel::kInfo, "started",
+              {{"node", config->node},
+               {"socket", config->socket},
+               {"controller", config->controller},
+               {"data", options.data_address}});
+  absl::StatusOr<std::unique_ptr<AgentSession>> talk = AgentSession::start(**agent, session);
+  if (!talk.ok()) return fail(talk.status());
+  pollfd wait{signals, POLLIN, 0};
+  while (poll(&wait, 1, -1) < 0 && errno == EINTR) {
+  }
+  options.log(LogLevel::kInfo, "stopping", {});
+  talk->reset();
+  agent->reset();
+  return kExitDone;
+}
+
+}  // namespace
+
+void add_agent(CLI::App& app, int& exit_code) {
+  CLI::App& command = add_command(
+      app, "agent", "what runs on each node: moves the state of its workers", kExamples);
+  const auto a = std::make_shared<AgentArguments>();
+  command.add_option("--config", a->config_file, "YAML; - is standard input")->type_name("FILE");
+  command.add_option("--node", a->node, "as the scheduler names it; else the machine's name")
+      ->type_name("NAME");
+  command.add_option("--slots", a->slots, "GPUs of the node")
+      ->check(CLI::Range(1, 4096).description(""))
+      ->type_name("N");
+  command.add_option("--controller", a->controller, "where it listens for agents")
+      ->type_name("HOST:PORT");
+  command.add_option("--socket", a->socket, "where worker processes come to")->type_name("PATH");
+  command
+      .add_option("--data", a->data,
+                  "interface, prefix or address that reaches the fabric; state travels there")
+      ->type_name("WHERE");
+  command
+      .add_option("--staging-quota", a->staging_quota,
+                  "memory lent to the state of other nodes' workers, for example 64GiB")
+      ->type_name("BYTES");
+  command.add_option("--routes-file", a->routes_file, "the uplinks of this node's flows go there")
+      ->type_name("FILE");
+  command.add_option("--log", a->log, "text or json")
+      ->check(CLI::IsMember({"text", "json"}).description(""))
+      ->type_name("FORM");
+  command.add_flag("--insecure", a->insecure,
+                   "believe a controller on another machine without proof of who it is");
+  command.callback([a, &exit_code] { exit_code = run_agent(*a); });
+}
+
+}  // namespace monkeytree
