@@ -25,6 +25,7 @@ using std::chrono::steady_clock;
 
 struct Arguments {
   std::string job, folder, address, agent_socket, node, fault;
+  std::string agent_socket_pattern;  ///< as given
   int group = 0, worker = -1, workers = 0;
   int64_t iterations = 0, interval_ms = 10, state_bytes = 1 << 20;
 };
@@ -52,6 +53,9 @@ void complete(Arguments& a) {
   if (a.node.empty()) a.node = environment("SLURMD_NODENAME");
   if (a.agent_socket.empty()) a.agent_socket = environment("MONKEYTREE_AGENT_SOCKET");
   if (a.agent_socket.empty()) a.agent_socket = kDefaultAgentSocket;
+  if (const size_t at = a.agent_socket.find("%N"); at != std::string::npos) {
+    a.agent_socket.replace(at, 2, a.node);
+  }
 }
 
 std::string own_program() {
@@ -84,6 +88,10 @@ WorkerHello hello_of(const Arguments& a, const Arena& arena) {
                              std::to_string(a.interval_ms),
                              "--state-bytes",
                              std::to_string(a.state_bytes)};
+  if (!a.agent_socket_pattern.empty()) {
+    hello.command.arguments.insert(hello.command.arguments.end(),
+                                   {"--agent-socket", a.agent_socket_pattern});
+  }
   if (!a.address.empty()) {
     hello.command.arguments.insert(hello.command.arguments.end(), {"--address", a.address});
   }
@@ -235,10 +243,12 @@ int run(int argc, char** argv) {
   app.add_option("--interval-ms", a.interval_ms, "of one iteration");
   app.add_option("--state-bytes", a.state_bytes);
   app.add_option("--address", a.address, "to listen at; else what the agent says, else loopback");
-  app.add_option("--agent-socket", a.agent_socket, "else MONKEYTREE_AGENT_SOCKET");
+  app.add_option("--agent-socket", a.agent_socket,
+                 "else MONKEYTREE_AGENT_SOCKET; %N is the node, where several are on one machine");
   app.add_option("--node", a.node, "for the log; else SLURMD_NODENAME, else what the agent says");
   app.add_option("--fault", a.fault, "flip: a byte after the commit; deaf: does not end; restore");
   CLI11_PARSE(app, argc, argv);
+  a.agent_socket_pattern = a.agent_socket;
   complete(a);
   absl::StatusOr<TrainingState> state =
       TrainingState::create({a.job, a.group, a.worker}, a.state_bytes);
