@@ -4,6 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "program.h"
 
@@ -99,6 +105,94 @@ TEST_F(ImportProgram, TakesSeveralRackColumnsInOneWord) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("\"P/S\""));
   EXPECT_THAT(run.out, HasSubstr("\"Q/S\""));
+}
+
+// -- logs to traces -----------------------------------------------------------------------------
+
+const std::string kTraces = std::string(MONKEYTREE_SOURCE_DIR) + "/tests/data/traces/";
+
+std::string text_of_file(const std::string& path) {
+  std::ifstream stream(path);
+  EXPECT_TRUE(stream) << path;
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// What is said, without the folders of files.
+std::string without(std::string text, const std::string& prefix) {
+  for (size_t at; (at = text.find(prefix)) != std::string::npos;) text.erase(at, prefix.size());
+  return text;
+}
+
+TEST_F(ImportProgram, EveryLogBecomesATraceThatSimulateRuns) {
+  const std::vector<std::pair<std::string, std::string>> logs = {
+      {"swf", "small.swf"},     {"sacct", "sacct.txt"},    {"acme", "acme.csv"},
+      {"helios", "helios.csv"}, {"philly", "philly.json"}, {"alibaba", "alibaba.csv"}};
+  for (const auto& [format, log] : logs) {
+    const ProgramRun run = run_program({"import", "trace", "--format", format, kTraces + log});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_EQ(run.out, text_of_file(kTraces + "imported/" + format + ".csv"));
+    EXPECT_EQ(without(run.err, kTraces), text_of_file(kTraces + "imported/" + format + ".txt"));
+    const auto jobs = std::count(run.out.begin(), run.out.end(), '\n') - 1;
+    const ProgramRun simulated = run_program({"simulate", folder_.write("s.yaml", "seed: 1\n"),
+                                              "--trace", folder_.write("trace.csv", run.out)});
+    EXPECT_EQ(simulated.exit_code, 0) << simulated.err;
+    EXPECT_THAT(simulated.out, HasSubstr(std::to_string(jobs) + " of " + std::to_string(jobs)));
+  }
+}
+
+TEST_F(ImportProgram, ATraceFollowsItsOptions) {
+  const std::string log = folder_.write("log",
+                                        "JobID|Start|End|AllocTRES\n"
+                                        "1|2024-03-01T10:00:00|2024-03-01T10:10:00|gres/gpu=16\n"
+                                        "2|2024-03-01T11:00:00|2024-03-01T11:10:00|gres/gpu=64\n");
+  const std::string trace = folder_.path() + "/trace.csv";
+  const ProgramRun run =
+      run_program({"import", "trace", "--format", "sacct", log, "--gpus", "32", "-o", trace});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.out, "");
+  EXPECT_THAT(without(run.err, folder_.path() + "/"),
+              ::testing::StartsWith("log: 2 rows, 1 job\n"
+                                    "log: skipped 1: larger than the cluster of 32 GPUs (first at "
+                                    "line 3)\n"));
+  EXPECT_THAT(folder_.read("trace.csv"), HasSubstr(",16,"));
+  const auto models = [&](const char* seed) {
+    return run_program({"import", "trace", "--format", "sacct", log, "--gpus-per-node", "4",
+                        "--seed", seed})
+        .out;
+  };
+  EXPECT_EQ(models("5"), models("5"));
+  EXPECT_NE(models("5"), models("6"));
+}
+
+TEST_F(ImportProgram, ALogOfNothingIsRefused) {
+  const auto refusal = [&](std::vector<std::string> options, const std::string& text) {
+    options.insert(options.begin(), {"import", "trace", folder_.write("log", text)});
+    const ProgramRun run = run_program(options);
+    EXPECT_EQ(run.exit_code, 2);
+    EXPECT_EQ(run.out, "");
+    return without(run.err, folder_.path() + "/");
+  };
+  EXPECT_THAT(refusal({"--format", "acme"}, "a,b\n"),
+              ::testing::StartsWith("log:1: no column gpu_num, submit_time, start_time, end_time"));
+  EXPECT_EQ(refusal({"--format", "sacct"}, "JobID|Start|End\n1.0|x|y\n"),
+            "log: 1 row, 0 jobs\nlog: skipped 1: a step of a job (first at line 2)\n"
+            "monkeytree: no job of the log can be used\n");
+  EXPECT_THAT(refusal({"--format", "sacctt"}, ""), HasSubstr("--format: "));
+  EXPECT_THAT(refusal({}, ""), HasSubstr("--format is required"));
+  EXPECT_EQ(refusal({"--format", "swf", "--gpus", "100"}, ""),
+            "monkeytree: --gpus 100: not whole nodes, expected a multiple of 8\n");
+  EXPECT_THAT(run_program({"import", "trace", "--format", "swf", folder_.path() + "/none"}).err,
+              HasSubstr("/none: cannot open: No such file or directory\n"));
+  for (const std::string option : {"--gpus=0", "--gpus-per-node=0", "--seed=-1"}) {
+    EXPECT_THAT(refusal({"--format", "swf", option}, ""), HasSubstr(option.substr(0, 6)));
+  }
+}
+
+TEST_F(ImportProgram, HelpOfTraceIsByExample) {
+  const std::string page = run_program({"import", "trace", "--help"}).out;
+  EXPECT_THAT(page, HasSubstr("  monkeytree import trace --format sacct march.txt -o trace.csv"));
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
 }
 
 }  // namespace

@@ -71,6 +71,13 @@ TEST_F(ReportProgram, WritesThePageOfTheSample) {
   }
 }
 
+TEST_F(ReportProgram, LinesOfAChartLookDifferent) {
+  const ProgramRun ended = run({"--sacct", kLog, "--topology", kTopology, "--uplinks", "2"});
+  // The bound is dashed; what MonkeyTree does is a thick line.
+  EXPECT_THAT(ended.out, HasSubstr("class=\"l c1 strong\""));
+  EXPECT_THAT(ended.out, Not(HasSubstr("class=\"l c1 d1\"")));
+}
+
 TEST_F(ReportProgram, TheSameInputGivesTheSameBytes) {
   const std::vector<std::string> options = {"--sacct", "-",         "--topology",
                                             kTopology, "--uplinks", "3"};
@@ -117,20 +124,41 @@ TEST_F(ReportProgram, ReadsATableOfUplinks) {
 
 TEST_F(ReportProgram, RefusesWhatIsNoHistory) {
   EXPECT_THAT(refusal(""), StartsWith("log: expected what `sacct --parsable2` prints: a header"));
-  EXPECT_THAT(refusal("JobID|User\n1|ann\n"), HasSubstr("with JobID, Start, and End or Elapsed"));
+  EXPECT_THAT(refusal("JobID|User\n1|ann\n"),
+              StartsWith("log:1: no column Start, no End (nor Elapsed); expected what"));
+  EXPECT_THAT(refusal("JobID|Start|End\n1|2024-03-01T10:00:00|2024-03-01T11:00:00\n"),
+              StartsWith("log:1: no column NodeList, expected it in what sacct prints (-o)"));
   EXPECT_THAT(refusal(kHeader), StartsWith("log: no job to replay: 0 rows"));
   EXPECT_THAT(refusal(kHeader + "1|2024-03-01T10:00:00|2024-03-01T11:00:00|gres/gpu=8|x1\n"),
               HasSubstr("on no node of the topology"));
-  EXPECT_EQ(refusal(kHeader + "1|1990-03-01T10:00:00|1990-03-01T11:00:00|gres/gpu=8|n001\n"
-                              "2|2024-03-01T10:00:00|2024-03-01T11:00:00|gres/gpu=8|n002\n",
-                    {"--uplinks", "2"}),
-            "log:3: job 2 ends 34 years after the start of job 1 in line 2; expected at most 20\n");
+}
+
+TEST_F(ReportProgram, OneAbsurdDateIsOneRowLeftOut) {
+  const std::string log =
+      folder_.write("log", kHeader +
+                               "1|2024-03-01T10:00:00|2024-03-01T11:00:00|gres/gpu=16|n[001-002]\n"
+                               "2|2024-03-01T10:00:00|2106-02-07T06:28:15|gres/gpu=8|n003\n");
+  const std::string page = folder_.path() + "/p.html";
+  const ProgramRun ended =
+      run({"--sacct", log, "--topology", kTopology, "--uplinks", "2", "-o", page});
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out, StartsWith("2024-03-01 10:00 to 2024-03-01 11:00: 1 job on 16 racks, "
+                                    "1 row left out\n"));
+  EXPECT_THAT(folder_.read("p.html"), HasSubstr("left out: ran for more than 10 years"));
 }
 
 TEST_F(ReportProgram, RefusesBadOptions) {
   const std::string log = kHeader + "1|2024-03-01T10:00:00|2024-03-01T11:00:00|gres/gpu=8|n001\n";
-  EXPECT_THAT(refusal(log, {"--uplinks", "0"}),
-              HasSubstr("monkeytree: --uplinks: rack \"rack01\" has none; expected at least 1"));
+  for (const char* value : {"0", "1e9", "70000", "-1", "nowhere.csv"}) {
+    EXPECT_THAT(refusal(log, {"--uplinks", value}),
+                StartsWith("monkeytree: --uplinks: expected a number from 1 to 65536 or a file, "
+                           "found \"" +
+                           std::string(value) + "\"\n"));
+  }
+  const std::string table = folder_.write("none.csv", "rack,uplinks\nrack01,0\n");
+  EXPECT_THAT(
+      refusal(log, {"--uplinks", table}),
+      HasSubstr("monkeytree: --uplinks: rack \"rack01\" has none; expected a number from 1 to"));
   for (const char* value : {"1.5", "-0.1", "nan", "x", "0.3 "}) {
     EXPECT_THAT(refusal(log, {"--communication", value}),
                 HasSubstr("expected a number from 0 to 1, found"))

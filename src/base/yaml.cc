@@ -136,11 +136,14 @@ std::optional<YamlValue> parse_yaml(std::string_view text, std::string_view file
     return std::nullopt;
   };
   if (text.size() > kMaxBytes) return refuse(0, fmt::format("more than {} MiB", kMaxBytes >> 20));
+  const auto line_at = [&](size_t place) {
+    return static_cast<int>(std::count(text.begin(), text.begin() + place, '\n')) + 1;
+  };
   const size_t valid = valid_utf8_prefix(text);
-  if (valid < text.size()) {
-    return refuse(static_cast<int>(std::count(text.begin(), text.begin() + valid, '\n')) + 1,
-                  "not UTF-8");
-  }
+  if (valid < text.size()) return refuse(line_at(valid), "not UTF-8");
+  // The parser takes it for the end of a value.
+  const size_t nul = text.find('\0');
+  if (nul != std::string_view::npos) return refuse(line_at(nul), "NUL byte, expected text");
   auto source = std::make_shared<YamlValue::Source>();
   source->file = file;
   source->diagnostics = &diagnostics;
@@ -166,6 +169,7 @@ std::optional<YamlValue> parse_yaml(std::string_view text, std::string_view file
 
 int YamlValue::line() const { return std::max(1, node_->line); }
 bool YamlValue::is_map() const { return node_->kind == Node::kMap; }
+bool YamlValue::is_list() const { return node_->kind == Node::kList; }
 bool YamlValue::is_scalar() const { return node_->kind == Node::kScalar; }
 bool YamlValue::is(std::string_view text) const { return is_scalar() && node_->text == text; }
 

@@ -29,6 +29,7 @@ class YamlValue {
   int line() const;  ///< from 1
 
   bool is_map() const;
+  bool is_list() const;
   bool is_scalar() const;
   bool is(std::string_view text) const;  ///< a scalar of this text
 
@@ -82,8 +83,9 @@ class YamlMap {
   std::vector<Field> fields_;
 };
 
-/// Nullopt after an error: not YAML, not UTF-8, more than one document, beyond a mebibyte, nested
-/// more than 16 deep, or an alias (a format that is read like this has no use for them).
+/// Nullopt after an error: not YAML, not UTF-8, a NUL byte, more than one document, beyond a
+/// mebibyte, nested more than 16 deep, or an alias (a format that is read like this has no use for
+/// them).
 std::optional<YamlValue> parse_yaml(std::string_view text, std::string_view file,
                                     Diagnostics& diagnostics);
 

@@ -6,6 +6,7 @@
 
 #include "base/diagnostics.h"
 #include "cli/common.h"
+#include "cli/import_trace.h"
 #include "cluster/snapshot_json.h"
 #include "inventory/import.h"
 #include "inventory/uplinks.h"
@@ -30,7 +31,7 @@ constexpr const char* kCsvExamples =
     "\n"
     "Several rack columns together name a rack: PSW,ASW gives racks such as P10/S14.";
 
-struct ImportOptions {
+struct ImportArguments {
   SlurmFiles slurm;
   CsvFiles csv;
   std::string output;
@@ -38,7 +39,7 @@ struct ImportOptions {
 };
 
 /// Prints the findings, then the snapshot, where there is one.
-int finish(std::optional<Snapshot> snapshot, const ImportOptions& options,
+int finish(std::optional<Snapshot> snapshot, const ImportArguments& options,
            Diagnostics& diagnostics) {
   if (options.strict) diagnostics.promote_warnings();
   print_findings(diagnostics);
@@ -46,7 +47,7 @@ int finish(std::optional<Snapshot> snapshot, const ImportOptions& options,
   return write_result(options.output, write_snapshot(*snapshot), kExitDone);
 }
 
-void add_shared(CLI::App& command, ImportOptions& options, std::string& uplinks) {
+void add_shared(CLI::App& command, ImportArguments& options, std::string& uplinks) {
   command
       .add_option("--uplinks", uplinks,
                   "uplinks of every rack, or a table with the columns rack,uplinks")
@@ -63,7 +64,7 @@ void add_shared(CLI::App& command, ImportOptions& options, std::string& uplinks)
       ->type_name("FILE");
 }
 
-void add_slurm(CLI::App& parent, const std::shared_ptr<ImportOptions>& options, int& exit_code) {
+void add_slurm(CLI::App& parent, const std::shared_ptr<ImportArguments>& options, int& exit_code) {
   CLI::App& command =
       add_command(parent, "slurm", "Slurm's files and JSON to a snapshot", kSlurmExamples);
   SlurmFiles& files = options->slurm;
@@ -87,7 +88,7 @@ void add_slurm(CLI::App& parent, const std::shared_ptr<ImportOptions>& options, 
   });
 }
 
-void add_csv(CLI::App& parent, const std::shared_ptr<ImportOptions>& options, int& exit_code) {
+void add_csv(CLI::App& parent, const std::shared_ptr<ImportArguments>& options, int& exit_code) {
   CLI::App& command = add_command(parent, "csv", "a table of hosts to a fabric", kCsvExamples);
   CsvFiles& files = options->csv;
   command.add_option("--fabric", files.fabric, "a CSV file, one host a row")
@@ -110,14 +111,17 @@ void add_csv(CLI::App& parent, const std::shared_ptr<ImportOptions>& options, in
 }  // namespace
 
 void add_import(CLI::App& app, int& exit_code) {
-  CLI::App& command = add_command(app, "import", "a cluster's own files to a snapshot",
-                                  "Examples:\n"
-                                  "  monkeytree import slurm --help\n"
-                                  "  monkeytree import csv --help");
+  CLI::App& command =
+      add_command(app, "import", "a cluster's own files to a snapshot, or its log to a trace",
+                  "Examples:\n"
+                  "  monkeytree import slurm --help\n"
+                  "  monkeytree import csv --help\n"
+                  "  monkeytree import trace --help");
   command.require_subcommand(1);
-  const auto options = std::make_shared<ImportOptions>();
+  const auto options = std::make_shared<ImportArguments>();
   add_slurm(command, options, exit_code);
   add_csv(command, options, exit_code);
+  add_import_trace(command, exit_code);
 }
 
 }  // namespace monkeytree

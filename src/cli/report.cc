@@ -7,6 +7,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -108,7 +109,8 @@ bool check_uplinks(const Snapshot& fabric, const std::string& file, Diagnostics&
   for (const Rack& rack : fabric.racks) {
     if (rack.bound() > 0) continue;
     diagnostics.error("monkeytree: --uplinks", 0, "",
-                      fmt::format("rack {} has none; expected at least 1", quote(rack.name)));
+                      fmt::format("rack {} has none; expected a number from 1 to {}",
+                                  quote(rack.name), kMaxUplinks));
     return false;
   }
   return true;
@@ -142,6 +144,17 @@ int run_report(ReportArguments arguments) {
   return print_result(history_summary(*fabric, *history, replay) +
                           fmt::format("wrote {}\n", printable(arguments.output)),
                       exit_code);
+}
+
+/// What --uplinks refuses: numbers that no rack can have, and what looks like one but is no file.
+/// A rack without any uplink has nothing to report.
+std::string uplinks_refusal(const std::string& value) {
+  const std::optional<int> count = parse_uplink_count(value);
+  if (count && *count > 0) return "";
+  std::error_code ignored;
+  if (!count && !is_uplink_count(value) && std::filesystem::exists(value, ignored)) return "";
+  return fmt::format("expected a number from 1 to {} or a file, found {}", kMaxUplinks,
+                     quote(value));
 }
 
 /// A number of an option within its range.
@@ -178,12 +191,7 @@ void add_report(CLI::App& app, int& exit_code) {
   command
       .add_option("--uplinks", arguments->files.uplinks,
                   "uplinks of every rack, or a table with the columns rack,uplinks")
-      ->check(CLI::Validator(
-          [](const std::string& value) {
-            const bool good = !is_uplink_count(value) || parse_uplink_count(value);
-            return good ? "" : uplinks_fault(value, UplinksForm::kNumberOrFile);
-          },
-          ""))
+      ->check(CLI::Validator([](const std::string& value) { return uplinks_refusal(value); }, ""))
       ->type_name("N|FILE");
   command
       .add_option("--communication", arguments->options.communication,

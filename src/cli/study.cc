@@ -143,28 +143,30 @@ bool print_failures(const GridResult& result) {
 }
 
 /// Runs a program and waits for it, `wait` called every two seconds. Its standard output goes to
-/// our standard error. -1 where it could not be started.
+/// the file `output`. An error where it could not be started; else its exit code.
 template <class Wait>
-int run_program(std::vector<std::string> words, const Wait& wait) {
+absl::StatusOr<int> run_program(std::vector<std::string> words, const std::string& output,
+                                const Wait& wait) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0666);
   pid_t child = -1;
   const int fault =
       posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (fault != 0) {
-    print_error(fmt::format("{}: cannot run: {}", words[0], std::strerror(fault)));
-    return -1;
+    return absl::UnavailableError(
+        fmt::format("{}: cannot run: {}", words[0], std::strerror(fault)));
   }
   for (int ticks = 0;; ++ticks) {
     int status = 0;
     const pid_t ended = waitpid(child, &status, WNOHANG);
-    if (ended == child) return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-    if (ended < 0 && errno != EINTR) return -1;
+    if (ended == child) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (ended < 0 && errno != EINTR) return absl::UnavailableError(std::strerror(errno));
     if (interrupted) kill(child, SIGTERM);  // the array itself goes on
     if (ticks % 20 == 0) wait();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -182,7 +184,7 @@ std::vector<std::string> task_command(const StudyArguments& arguments, const Stu
     return std::filesystem::absolute(path).lexically_normal().string();
   };
   std::vector<std::string> command = {program_path(), "study",
-                                      study.from_file ? absolute(arguments.study) : study.name,
+                                      study.from_file() ? absolute(arguments.study) : study.name,
                                       "--output", absolute(arguments.folder)};
   const StudyChoice& choice = arguments.choice;
   if (choice.quick) command.push_back("--quick");
@@ -209,21 +211,38 @@ GridResult run_on_slurm(const StudyArguments& arguments, const StudyPlan& plan,
   result.status = write_file(script, slurm_script(array));
   if (!result.status.ok()) return result;
   const auto start = std::chrono::steady_clock::now();
-  StudyProgress show;
-  const int code =
-      run_program({"sbatch", "--wait", "--output=" + scripts + "/%a.log", script}, [&] {
-        const GridResult now = gather(grid, folder);
-        const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-        show({.total = grid.size(),
-              .done = now.count(CellState::kKept),
-              .elapsed_s = elapsed.count()});
-      });
+  const std::string submitted = scripts + "/" + plan.study.name + ".job";
+  absl::StatusOr<int> code = 0;
+  {
+    StudyProgress show;
+    code = run_program(
+        {"sbatch", "--parsable", "--wait", "--output=" + scripts + "/%a.log", script}, submitted,
+        [&] {
+          const GridResult now = gather(grid, folder);
+          const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+          show({.total = grid.size(),
+                .done = now.count(CellState::kKept),
+                .elapsed_s = elapsed.count()});
+        });
+  }
   result = gather(grid, folder);
   result.stopped = interrupted && !result.complete();
-  if (!result.complete() && !result.stopped) {
+  if (result.stopped) {
+    print_error(fmt::format("the job array goes on; scancel --name=monkeytree-{} ends it",
+                            plan.study.name));
+  } else if (!code.ok()) {
+    result.status = code.status();
+  } else if (!result.complete()) {
+    // sbatch tells the array's id where it took it, and else why not on standard error.
+    const std::string id = read_file(submitted).value_or("");
     result.status = absl::UnavailableError(
-        fmt::format("{} of {} cells are missing and sbatch ended with {}; see {}/*.log",
-                    result.count(CellState::kNotRun), grid.size(), code, scripts));
+        id.empty()
+            ? fmt::format("sbatch refused {} (exit code {}); its reason stands above", script,
+                          *code)
+            : fmt::format("{} of {} cells are missing after job array {} ended with exit code {}; "
+                          "see {}/*.log",
+                          result.count(CellState::kNotRun), grid.size(),
+                          id.substr(0, id.find_first_of(";\n")), *code, scripts));
   }
   return result;
 }
@@ -280,8 +299,12 @@ int run_study(StudyArguments arguments) {
   if (arguments.study.empty()) return print_result(list_of_studies(), kExitDone);
   std::optional<Study> study = find_or_read(arguments.study);
   if (!study) return kExitBadInput;
-  if (study->from_file && arguments.study == "-" && arguments.executor == "slurm") {
+  if (study->from_file() && arguments.study == "-" && arguments.executor == "slurm") {
     print_error("a study from standard input cannot run on Slurm, expected a file");
+    return kExitBadInput;
+  }
+  if (!arguments.slurm_options.empty() && arguments.executor != "slurm") {
+    print_error("--slurm-option: only with --executor slurm");
     return kExitBadInput;
   }
   if (arguments.folder.empty()) arguments.folder = "study-" + study->name;

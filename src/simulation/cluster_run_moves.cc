@@ -102,7 +102,7 @@ Plan ClusterRun::gentle_plan(const PlanOptions& options) {
   std::vector<JobId> kept;
   int dearest = -1;
   double least = cost(best, &dearest);
-  while (!best.rounds.empty()) {
+  while (!best.rounds.empty() && least > 0) {
     kept.push_back(job(dearest).id);
     planner_.set_movable(kept.back(), false);
     Plan plan = planner_.plan(options);

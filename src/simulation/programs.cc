@@ -1,6 +1,7 @@
 #include "simulation/programs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <variant>
 
 #include "simulation/router.h"
@@ -83,7 +84,8 @@ const JobKind& Programs::of(const std::string& name, int gpus) {
   kind->ideal_iteration = ideal_iteration(scenario_, model, gpus);
   kind->work = static_cast<double>(compute_us(model, gpus)) * gpus;
   for (int r = 0; r < gpus; ++r) {
-    kind->state_bytes.push_back(state_bytes(model, gpus, r, scenario_.state));
+    const auto bytes = static_cast<double>(state_bytes(model, gpus, r, scenario_.state));
+    kind->state_bytes.push_back(std::llround(bytes * scenario_.state_scale));
   }
   return *kind;
 }

@@ -50,6 +50,7 @@ struct Scenario {
   bool paper_rules = false;      ///< the authors' choices where ours differ
   int64_t pause_us = 10'000'000;
   StateRule state = StateRule::kShard;
+  double state_scale = 1;            ///< a move carries so many times the rule's bytes
   bool freeze_unfragmented = false;  ///< jobs inside one rack are not moved
   CruxIntensity crux_intensity = CruxIntensity::kBusiest;
   PipelineSchedule pipeline = PipelineSchedule::kGpipe;

@@ -23,6 +23,7 @@ constexpr int kMaxThreshold = 65536;
 constexpr int kMaxJobs = 10'000'000;
 constexpr int64_t kMaxIterations = 1'000'000'000;
 constexpr int64_t kMaxPause_us = 1'000'000'000'000;  // 11 days
+constexpr double kMaxStateScale = 100;
 constexpr int64_t kMaxSeed = 999'999'999'999'999'999;
 constexpr int64_t kMaxWork = 1'000'000'000'000;
 constexpr int kMaxWeight = 1'000'000;
@@ -182,12 +183,15 @@ class ScenarioReader {
 
   void read_migration(const YamlValue* at) {
     if (at == nullptr) return;
-    const YamlMap map = at->map({"pause_us", "state"});
+    const YamlMap map = at->map({"pause_us", "state", "state_scale"});
     if (const YamlValue* pause = map.find("pause_us")) {
       read_into(scenario_.pause_us, pause->integer(0, kMaxPause_us));
     }
     choose<StateRule, 2>(map, "state", scenario_.state, {"shard", "paper"},
                          {StateRule::kShard, StateRule::kPaper});
+    if (const YamlValue* scale = map.find("state_scale")) {
+      read_into(scenario_.state_scale, scale->number(0, kMaxStateScale));
+    }
   }
 
   void read_workload_source(const YamlValue& root, const YamlValue* at) {

@@ -36,7 +36,8 @@ TEST(ScenarioYaml, ReadsEveryField) {
       "fabric: {kind: leaf-spine, gpus: 256, gpus_per_node: 4, gpus_per_rack: 32, spines: 8,\n"
       "         link_gbps: 100, nvlink: true}\n"
       "scheduler: random\nqueue: backfill\nsystem: crux\nthreshold: 7\nrules: ours\n"
-      "fill: paper\nmigration: {pause_us: 5, state: paper}\nfreeze_unfragmented: true\n"
+      "fill: paper\nmigration: {pause_us: 5, state: paper, state_scale: 2.5}\nfreeze_unfragmented: "
+      "true\n"
       "crux_intensity: busy\npipeline: 1f1b\nplan_work_limit: 1e4\nmodels: mine.yaml\n"
       "workload: {generate: {load: 0.5, jobs: 12, iterations: [3, 9], mean: no-bubble,\n"
       "                      mix: {gpt_7b_dp: 2, mine: 1}}}\n"
@@ -51,6 +52,7 @@ TEST(ScenarioYaml, ReadsEveryField) {
   EXPECT_EQ(it.fill, FillRule::kPaper);
   EXPECT_EQ(it.pause_us, 5);
   EXPECT_EQ(it.state, StateRule::kPaper);
+  EXPECT_EQ(it.state_scale, 2.5);
   EXPECT_TRUE(it.freeze_unfragmented);
   EXPECT_EQ(it.crux_intensity, CruxIntensity::kTotal);
   EXPECT_EQ(it.pipeline, PipelineSchedule::kOneForwardOneBackward);
@@ -75,6 +77,7 @@ TEST(ScenarioYaml, WhatIsNotSaidHasItsDefault) {
   EXPECT_EQ(file.scenario.bound(), 16);
   EXPECT_EQ(file.scenario.fill, FillRule::kRemainder);
   EXPECT_EQ(file.scenario.state, StateRule::kShard);
+  EXPECT_EQ(file.scenario.state_scale, 1);
   EXPECT_EQ(file.scenario.crux_intensity, CruxIntensity::kBusiest);
   EXPECT_FALSE(file.scenario.freeze_unfragmented || file.mean_without_bubbles);
   EXPECT_EQ(file.trace->name, "dir/jobs.csv");

@@ -186,6 +186,7 @@ TEST(Simulation, DrawnRunsEndAndTheEnginesAgree) {
     scenario.pipeline =
         random.below(2) == 0 ? PipelineSchedule::kGpipe : PipelineSchedule::kOneForwardOneBackward;
     scenario.plan_work_limit = 2'000;
+    scenario.state_scale = seed % 3 == 0 ? 0 : seed % 5 == 0 ? 2.5 : 1;
     Trace trace = drawn_trace(catalogue, seed, 40);
     for (TraceJob& job : trace) job.iterations = 1 + job.iterations % 4;
     for (TraceJob& job : trace) job.submit_us /= 10;
@@ -202,6 +203,24 @@ TEST(Simulation, DrawnRunsEndAndTheEnginesAgree) {
   }
   EXPECT_GT(moves, 0);
   EXPECT_GT(given_up, 0) << "no plan lost a member: the test says nothing about that";
+}
+
+TEST(Simulation, StateTakesTimeByItsSize) {
+  const Catalogue catalogue = quick_models();
+  const auto least_pause = [&](double scale) {
+    Scenario scenario = small_cluster("monkeytree", 1);
+    scenario.state_scale = scale;
+    const SimulationResult result = simulate(scenario, catalogue, drawn_trace(catalogue, 1, 22));
+    Time least = kNever;
+    for (const JobResult& job : result.jobs) {
+      if (job.moves > 0) least = std::min(least, job.paused);
+    }
+    return least;
+  };
+  const Time pause = small_cluster("monkeytree", 1).pause_us;
+  EXPECT_EQ(least_pause(0), pause);
+  EXPECT_GT(least_pause(1), pause);
+  EXPECT_GT(least_pause(50), 10 * least_pause(1) - 10 * pause);
 }
 
 TEST(Simulation, AJobThatMeetsNoOtherIsPassedOver) {

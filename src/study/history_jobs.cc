@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <utility>
 
@@ -12,7 +13,8 @@
 namespace monkeytree {
 namespace {
 
-constexpr int64_t kMostYears = 20;
+constexpr int64_t kMostGpusPerNode = 1024;
+constexpr int64_t kMostYears = 10;  ///< that a job runs, or is apart from the others
 constexpr int64_t kYearUs = int64_t{31'557'600} * 1'000'000;
 constexpr int kMostStages = 4096;
 
@@ -25,7 +27,12 @@ class HistoryReader {
   }
 
   std::optional<RecordedHistory> read() {
+    if (!log_.has_node_lists) {
+      diagnostics_.error(file_, 1, "", "no column NodeList, expected it in what sacct prints (-o)");
+      return std::nullopt;
+    }
     find_nodes();
+    find_middle();
     find_last_moment();
     find_gpus_per_node();
     out_.jobs.reserve(log_.jobs.size());
@@ -38,7 +45,6 @@ class HistoryReader {
       diagnostics_.error(file_, 0, "", fmt::format("no job to replay: {}", out_.counts.text()));
       return std::nullopt;
     }
-    if (!fits_twenty_years()) return std::nullopt;
     std::stable_sort(out_.jobs.begin(), out_.jobs.end(),
                      [](const auto& a, const auto& b) { return a.start_us < b.start_us; });
     return std::move(out_);
@@ -55,8 +61,30 @@ class HistoryReader {
     }
   }
 
+  /// The median of the starts, which one clock gone wrong does not move.
+  void find_middle() {
+    std::vector<int64_t> starts;
+    for (const SacctJob& job : log_.jobs) starts.push_back(job.start_us);
+    if (starts.empty()) return;
+    const auto middle = starts.begin() + static_cast<std::ptrdiff_t>(starts.size() / 2);
+    std::nth_element(starts.begin(), middle, starts.end());
+    middle_us_ = *middle;
+  }
+
+  bool near_the_others(const SacctJob& job) const {
+    return std::abs(job.start_us - middle_us_) <= kMostYears * kYearUs;
+  }
+  static bool plausible_end(const SacctJob& job) {
+    return job.end_us.value_or(job.start_us) - job.start_us <= kMostYears * kYearUs &&
+           job.run_us <= kMostYears * kYearUs;
+  }
+  static bool plausible_gpus(const SacctJob& job) {
+    return job.gpus <= kMostGpusPerNode * static_cast<int64_t>(job.nodes.size());
+  }
+
   void find_last_moment() {
     for (const SacctJob& job : log_.jobs) {
+      if (!near_the_others(job) || !plausible_end(job)) continue;
       last_us_ = std::max(last_us_, std::max(job.start_us, job.end_us.value_or(job.start_us)));
       last_us_ = std::max(last_us_, job.start_us + std::max<int64_t>(0, job.run_us));
     }
@@ -65,7 +93,7 @@ class HistoryReader {
   void find_gpus_per_node() {
     for (const SacctJob& job : log_.jobs) {
       const int64_t nodes = static_cast<int64_t>(job.nodes.size());
-      if (nodes > 0 && job.gpus > 0) {
+      if (nodes > 0 && job.gpus > 0 && plausible_gpus(job)) {
         out_.gpus_per_node = std::max(out_.gpus_per_node, (job.gpus + nodes - 1) / nodes);
       }
     }
@@ -75,7 +103,15 @@ class HistoryReader {
   void read_job(const SacctJob& record) {
     const auto skip = [&](const std::string& reason) { out_.counts.skip(reason, record.line); };
     if (record.gpus == 0) return skip("no GPUs");
+    if (record.bad_node_list) return skip("a node list that is none");
     if (record.nodes.empty()) return skip("no node list");
+    if (!plausible_gpus(record)) {
+      return skip(fmt::format("more than {} GPUs on a node", kMostGpusPerNode));
+    }
+    if (!near_the_others(record)) {
+      return skip(fmt::format("started more than {} years before or after most jobs", kMostYears));
+    }
+    if (!plausible_end(record)) return skip(fmt::format("ran for more than {} years", kMostYears));
     RecordedJob job;
     job.id = record.id;
     job.start_us = record.start_us;
@@ -91,7 +127,6 @@ class HistoryReader {
         job.nodes.push_back(node);
       }
     }
-    drop_repeats(job.nodes);
     if (job.nodes.empty()) return skip("on no node of the topology");
     const IslandId island = island_of(job.nodes[0]);
     if (std::any_of(job.nodes.begin(), job.nodes.end(),
@@ -119,17 +154,6 @@ class HistoryReader {
 
   IslandId island_of(NodeId node) const { return fabric_.racks[fabric_.nodes[node].rack].island; }
 
-  static void drop_repeats(std::vector<NodeId>& nodes) {
-    std::vector<NodeId> sorted = nodes;
-    std::sort(sorted.begin(), sorted.end());
-    if (std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end()) return;
-    std::vector<NodeId> once;
-    for (NodeId node : nodes) {
-      if (std::find(once.begin(), once.end(), node) == once.end()) once.push_back(node);
-    }
-    nodes = std::move(once);
-  }
-
   void read_comment(const SacctJob& record, RecordedJob& job) {
     if (record.comment.empty()) return;
     std::vector<std::string> faults;
@@ -156,44 +180,13 @@ class HistoryReader {
     job.stages = static_cast<int>(stages);
   }
 
-  bool fits_twenty_years() {
-    int64_t first = out_.jobs[0].start_us, last = out_.jobs[0].end_us;
-    const RecordedJob* earliest = &out_.jobs[0];
-    const RecordedJob* latest = earliest;
-    for (const RecordedJob& job : out_.jobs) {
-      if (job.start_us < first) {
-        first = job.start_us;
-        earliest = &job;
-      }
-      if (job.end_us > last) {
-        last = job.end_us;
-        latest = &job;
-      }
-    }
-    if (last / kYearUs - first / kYearUs <= kMostYears) return true;
-    diagnostics_.error(
-        file_, line_of(*latest), "",
-        fmt::format(
-            "job {} ends {} years after the start of job {} in line {}; expected at most {}",
-            printable(latest->id), last / kYearUs - first / kYearUs, printable(earliest->id),
-            line_of(*earliest), kMostYears));
-    return false;
-  }
-
-  int line_of(const RecordedJob& job) const {
-    for (const SacctJob& record : log_.jobs) {
-      if (record.id == job.id && record.start_us == job.start_us) return record.line;
-    }
-    return 0;
-  }
-
   const SacctLog& log_;
   const Snapshot& fabric_;
   std::string_view file_;
   Diagnostics& diagnostics_;
   std::vector<NodeId> nodes_;  ///< by number in the log
   std::vector<bool> unknown_;
-  int64_t last_us_ = INT64_MIN;
+  int64_t middle_us_ = 0, last_us_ = INT64_MIN;
   RecordedHistory out_;
 };
 

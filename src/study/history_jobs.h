@@ -37,9 +37,10 @@ struct RecordedHistory {
 ///
 /// A comment's dp=, tp=, pp=, rings= and monkeytree=off are obeyed as for a running job, but that
 /// stages which share a node make one group. A job that still runs ends at the last moment that the
-/// log tells of. Left out and counted: jobs without GPUs, without a node list, that ran for no
-/// time, on no node of the fabric, or on islands that nothing connects. Errors: no job left over,
-/// more than twenty years from the first start to the last end.
+/// log tells of. Left out and counted: jobs without GPUs or with more than 1,024 on a node, without
+/// a node list, that ran for no time or for more than ten years, that started more than ten years
+/// from the median start, on no node of the fabric, or on islands that nothing connects. Errors: no
+/// column of node lists, no job left over.
 std::optional<RecordedHistory> recorded_history(const SacctLog& log, const Snapshot& fabric,
                                                 ImportCounts counts, std::string_view file,
                                                 Diagnostics& diagnostics);

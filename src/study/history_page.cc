@@ -115,7 +115,7 @@ class HistoryPage {
 
   StepSeries series(const std::string& name, const std::vector<ReplayHour>& of, int style,
                     double (*value)(const ReplayHour&)) const {
-    StepSeries out{.name = name, .style = style};
+    StepSeries out{.name = name, .style = style, .strong = style == 1};
     const double first = static_cast<double>(replay_.first_hour_us) / 1e6;
     for (size_t h = 0; h < of.size(); ++h) {
       out.points.push_back({first + 3600.0 * static_cast<double>(h), value(of[h])});
@@ -414,14 +414,15 @@ std::string history_summary(const Snapshot& fabric, const RecordedHistory& histo
   const ReplayTotals &was = replay.recorded_total, &is = replay.monkeytree_total;
   const double saved = was.lost_gpu_s - is.lost_gpu_s - replay.kept.paused_gpu_s;
   return fmt::format(
-      "{} to {}: {} on {} racks, {} rows left out\n"
+      "{} to {}: {} on {}, {} left out\n"
       "above a bound for {:.1f} h, {:.1f} uplink-hours short\n"
       "lost to shared uplinks, estimated: {:.1f} of {:.1f} GPU-hours\n"
       "MonkeyTree would have saved {:.1f} GPU-hours with {}\n",
       moment_text(replay.begin_us), moment_text(replay.end_us),
-      count_text(history.jobs.size(), "job"), fabric.racks.size(), history.counts.skipped_count(),
-      hours(was.over_s), hours(was.excess_s), hours(was.lost_gpu_s), hours(replay.busy_gpu_s),
-      hours(saved), count_text(static_cast<size_t>(replay.kept.moves), "move"));
+      count_text(history.jobs.size(), "job"), count_text(fabric.racks.size(), "rack"),
+      count_text(static_cast<size_t>(history.counts.skipped_count()), "row"), hours(was.over_s),
+      hours(was.excess_s), hours(was.lost_gpu_s), hours(replay.busy_gpu_s), hours(saved),
+      count_text(static_cast<size_t>(replay.kept.moves), "move"));
 }
 
 }  // namespace monkeytree

@@ -346,14 +346,53 @@ TEST_F(HistoryLog, ObeysComments) {
               ElementsAre("~1 a comment whose dp x tp x pp are not its GPUs: one group"));
 }
 
-TEST_F(HistoryLog, RefusesNothingAndCenturies) {
+TEST_F(HistoryLog, GivesOneReasonForWhatANodeListIs) {
+  const std::string times = "|2024-03-01T10:00:00|2024-03-01T11:00:00|gres/gpu=16|";
+  const std::optional<RecordedHistory> history =
+      read("1" + times + "n[0-1],n1|\n2" + times + "n[2-|\n3" + times + "n[4-5]|\n");
+  ASSERT_TRUE(history) << diagnostics_.text();
+  EXPECT_THAT(reasons(*history), ElementsAre("1 a node list that is none",
+                                             "~1 a node named twice in its list: once taken"));
+  EXPECT_EQ(history->jobs[0].nodes.size(), 2u);
+  EXPECT_TRUE(history->jobs[0].whole);
+  EXPECT_EQ(history->gpus_per_node, 8);
+}
+
+TEST_F(HistoryLog, OneAbsurdRowIsLeftOut) {
+  const std::string good =
+      "1|2024-03-01T10:00:00|2024-03-01T11:00:00|gres/gpu=8|n0|\n"
+      "2|2024-03-01T10:00:00|Unknown|gres/gpu=8|n1|\n"
+      "3|2024-03-01T11:00:00|2024-03-01T12:00:00|gres/gpu=8|n2|\n";
+  for (const auto& [row, reason] : std::map<std::string, std::string>{
+           {"9|2024-03-01T10:00:00|2106-02-07T06:28:15|gres/gpu=8|n3|\n",
+            "1 ran for more than 10 years"},
+           {"9|1970-01-01T10:00:00|2024-03-01T11:00:00|gres/gpu=8|n3|\n",
+            "1 started more than 10 years before or after most jobs"},
+           {"9|2106-02-07T06:28:15|2106-02-07T06:28:16|gres/gpu=8|n3|\n",
+            "1 started more than 10 years before or after most jobs"},
+           {"9|2024-03-01T10:00:00|2024-03-01T11:00:00|gres/gpu=90000000|n3|\n",
+            "1 more than 1024 GPUs on a node"}}) {
+    for (const std::string& rows : {row + good, good + row}) {
+      const std::optional<RecordedHistory> history = read(rows);
+      ASSERT_TRUE(history) << diagnostics_.text();
+      EXPECT_THAT(reasons(*history),
+                  ElementsAre(reason, "~1 still running: until the last moment of the log"));
+      ASSERT_EQ(history->jobs.size(), 3u);
+      EXPECT_EQ(history->gpus_per_node, 8);
+      EXPECT_EQ(history->jobs[1].end_us - history->jobs[1].start_us, 2 * kHourUs);
+    }
+  }
+}
+
+TEST_F(HistoryLog, RefusesLogsWithoutJobsOrNodes) {
   EXPECT_FALSE(read(""));
   EXPECT_THAT(diagnostics_.text(), HasSubstr("log: no job to replay: 0 rows"));
-  EXPECT_FALSE(
-      read("1|1970-01-01T10:00:00|2024-03-01T11:00:00|gres/gpu=8|n0|\n"
-           "2|2024-03-01T10:00:00|2024-03-01T11:00:00|gres/gpu=8|n1|\n"));
-  EXPECT_THAT(diagnostics_.text(),
-              HasSubstr("log:2: job 1 ends 54 years after the start of job 1"));
+  ImportCounts counts;
+  const std::optional<SacctLog> log = read_sacct(
+      "JobID|Start|End\n1|2024-03-01T10:00:00|2024-03-01T11:00:00\n", "log", counts, diagnostics_);
+  ASSERT_TRUE(log);
+  EXPECT_FALSE(recorded_history(*log, fabric_of(2, 4, 1), counts, "log", diagnostics_));
+  EXPECT_THAT(diagnostics_.text(), HasSubstr("log:1: no column NodeList, expected it in what"));
 }
 
 TEST(HistoryPage, IsWholeAlsoWhereNothingWasLost) {

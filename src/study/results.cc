@@ -63,6 +63,7 @@ constexpr std::array kAxes = {
     Metric{"threshold", "bound λ"},
     Metric{"pause_s", "pause", "s"},
     Metric{"state", "state rule"},
+    Metric{"state_scale", "state, times the usual"},
     Metric{"fill", "share of nodes taken", "%"},
     Metric{"model", "model"},
     Metric{"scheduler", "front-end scheduler"},

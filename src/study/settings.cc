@@ -14,6 +14,11 @@
 namespace monkeytree {
 namespace {
 
+/// Its keys are names of models, which may hold a point: one setting.
+constexpr std::string_view kMix = "workload.generate.mix";
+/// For findings; no file that a scenario names is called so.
+constexpr std::string_view kSettings = "(settings)";
+
 struct ShortName {
   std::string_view axis, path;
 };
@@ -30,7 +35,10 @@ constexpr std::array kShortNames = {
     ShortName{"mix", "workload.generate.mix"},
     ShortName{"trace", "workload.trace"},
     ShortName{"pause_us", "migration.pause_us"},
+    ShortName{"pause_s", "migration.pause_us"},
     ShortName{"state", "migration.state"},
+    ShortName{"state_scale", "migration.state_scale"},
+    ShortName{"model", kMix},
 };
 
 bool is_plain(std::string_view text) {
@@ -40,24 +48,29 @@ bool is_plain(std::string_view text) {
   });
 }
 
-/// A scalar or a list as one line of YAML.
-std::string flow_text(const YamlValue& value) {
-  if (value.is_scalar()) {
-    const std::string text = value.nonempty_string().value_or("");
-    return is_plain(text) ? text : quote(text);
-  }
+/// "[2, 20]": plain values between commas.
+bool is_plain_list(std::string_view text) {
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']') return false;
+  std::string inside(text.substr(1, text.size() - 2));
+  std::erase_if(inside, [](char c) { return c == ' ' || c == ','; });
+  return inside.empty() || is_plain(inside);
+}
+
+std::string map_flow_text(const YamlValue& value) {
   std::string out;
-  const std::optional<std::vector<YamlValue>> items = value.list();
-  if (!items) return "~";
-  for (const YamlValue& item : *items) out += (out.empty() ? "" : ", ") + flow_text(item);
-  return "[" + out + "]";
+  const YamlMap map = value.map();
+  for (const YamlMap::Field& field : map.fields()) {
+    out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", setting_text(field.key),
+                       flow_text(field.value));
+  }
+  return "{" + out + "}";
 }
 
 void flatten(const YamlValue& map, const std::string& prefix, Settings& out) {
   const YamlMap fields = map.map();
   for (const YamlMap::Field& field : fields.fields()) {
     const std::string path = prefix + field.key;
-    if (field.value.is_map()) {
+    if (field.value.is_map() && path != kMix) {
       flatten(field.value, path + ".", out);
     } else {
       out.insert_or_assign(path, Setting(flow_text(field.value), field.value.line()));
@@ -100,25 +113,40 @@ int line_of(const Settings& settings, std::string path) {
 
 }  // namespace
 
+std::string setting_text(std::string_view value) {
+  return is_plain(value) || is_plain_list(value) ? std::string(value) : quote(value);
+}
+
+std::string flow_text(const YamlValue& value) {
+  if (value.is_map()) return map_flow_text(value);
+  if (value.is_scalar()) return setting_text(value.nonempty_string().value_or(""));
+  if (!value.is_list()) return "~";
+  std::string out;
+  const std::vector<YamlValue> items = value.list().value_or(std::vector<YamlValue>());
+  for (const YamlValue& item : items) out += (out.empty() ? "" : ", ") + flow_text(item);
+  return "[" + out + "]";
+}
+
+std::string axis_path(std::string_view axis) {
+  const auto at = std::find_if(kShortNames.begin(), kShortNames.end(),
+                               [&](const ShortName& it) { return it.axis == axis; });
+  return std::string(at == kShortNames.end() ? axis : at->path);
+}
+
 void set_axis(Settings& settings, std::string_view axis, const std::string& value, int line) {
-  if (axis == "model") {
-    std::erase_if(settings,
-                  [](const auto& it) { return it.first.starts_with("workload.generate.mix"); });
-    settings.insert_or_assign("workload.generate.mix." + value, Setting("1", line));
-    return;
-  }
+  const std::string path = axis_path(axis);
+  std::erase_if(settings, [&](const auto& it) {
+    return it.first.starts_with(path + ".") || path.starts_with(it.first + ".");
+  });
+  std::string text = setting_text(value);
+  if (axis == "model") text = "{" + text + ": 1}";
   if (axis == "pause_s") {
     double seconds = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
     const bool good = error == std::errc() && end == value.data() + value.size();
-    settings.insert_or_assign("migration.pause_us",
-                              Setting(good ? fmt::format("{:.0f}", seconds * 1e6) : value, line));
-    return;
+    if (good) text = fmt::format("{:.0f}", seconds * 1e6);
   }
-  const auto at = std::find_if(kShortNames.begin(), kShortNames.end(),
-                               [&](const ShortName& it) { return it.axis == axis; });
-  settings.insert_or_assign(std::string(at == kShortNames.end() ? axis : at->path),
-                            Setting(value, line));
+  settings.insert_or_assign(path, Setting(std::move(text), line));
 }
 
 Settings settings_of(const YamlValue& map) {
@@ -137,13 +165,16 @@ std::optional<ScenarioInput> read_settings(const Settings& settings, std::string
   Diagnostics found;
   std::optional<ScenarioInput> input;
   const std::optional<ScenarioFile> scenario =
-      parse_scenario(scenario_text(settings), file, {}, found);
+      parse_scenario(scenario_text(settings), kSettings, {}, found);
   if (scenario) {
     std::optional<Workload> workload = read_workload(*scenario, read, found);
     if (workload) input = ScenarioInput{scenario->scenario, *std::move(workload)};
   }
   for (Finding finding : found.findings()) {
-    if (finding.file == file) finding.line = line_of(settings, finding.path);
+    if (finding.file == kSettings) {
+      finding.file = file;
+      finding.line = line_of(settings, finding.path);
+    }
     diagnostics.add(std::move(finding));
   }
   return input;

@@ -23,9 +23,19 @@ struct Setting {
 /// By path: "workload.generate.load" → "0.9".
 using Settings = std::map<std::string, Setting>;
 
-/// Sets the value that an axis stands for: a key of the scenario by its path, or by a short name
-/// ("load", "spines", "pause_s", "model").
+/// What an axis sets: a key of the scenario by its path, or by a short name ("load", "spines",
+/// "pause_s", "model").
+std::string axis_path(std::string_view axis);
+
+/// Sets the value that an axis stands for, a scalar or a list as "[2, 20]", in place of what stands
+/// at its path, above or below.
 void set_axis(Settings& settings, std::string_view axis, const std::string& value, int line = 0);
+
+/// A scalar as the YAML of a setting, quoted where it must be; a list "[2, 20]" as it is.
+std::string setting_text(std::string_view value);
+
+/// A scalar or a list as one line of YAML.
+std::string flow_text(const YamlValue& value);
 
 /// What a map of YAML sets.
 Settings settings_of(const YamlValue& map);

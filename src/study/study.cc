@@ -181,7 +181,7 @@ StudyPlan plan_study(Study study, const StudyChoice& choice) {
   if (study.seeded && find(plan.axes, kSeedAxis) == nullptr) {
     StudyAxis seeds{std::string(kSeedAxis), {}};
     const auto own = study.base.find("seed");
-    if (study.from_file && choice.seeds == 0 && own != study.base.end()) {
+    if (study.from_file() && choice.seeds == 0 && own != study.base.end()) {
       seeds.values.push_back(own->second.text);
     } else {
       for (int s = 1; s <= plan.size.seeds; ++s) seeds.values.push_back(std::to_string(s));
@@ -189,7 +189,7 @@ StudyPlan plan_study(Study study, const StudyChoice& choice) {
     plan.axes.push_back(std::move(seeds));
   }
   Settings base = study.base;
-  if (!study.from_file) {
+  if (!study.from_file()) {
     add_defaults(base, plan.size);
   } else if (choice.jobs > 0) {
     set_axis(base, "jobs", std::to_string(choice.jobs));

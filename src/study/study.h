@@ -97,9 +97,12 @@ struct Study {
   Measure measure = nullptr;
   /// Adds the figures; the rest of the page is the same for all studies.
   std::function<void(const StudyResults& results, StudyReport& report)> draw = nullptr;
-  /// The base is the reader's own scenario: sizes only replace what the command line gives.
-  bool from_file = false;
+  /// As the command line names it; empty: built in. Its base is the reader's own scenario: sizes
+  /// only replace what the command line gives.
+  std::string file = {};
   bool timed = false;  ///< about run time: not the same twice
+
+  bool from_file() const { return !file.empty(); }
 };
 
 /// What a command line asks for.

@@ -5,13 +5,17 @@
 
 #include <algorithm>
 
+#include "study/slurm_array.h"
+
 namespace monkeytree {
 namespace {
 
 constexpr size_t kMostNamed = 12;
 
 std::string command_of(const StudyPlan& plan) {
-  std::string text = "monkeytree study " + plan.study.name;
+  const Study& study = plan.study;
+  std::string text = "monkeytree study ";
+  text += study.from_file() ? shell_word(study.file) : study.name;
   if (plan.choice.quick) text += " --quick";
   if (plan.choice.jobs > 0) text += fmt::format(" --jobs {}", plan.choice.jobs);
   if (plan.choice.seeds > 0) text += fmt::format(" --seeds {}", plan.choice.seeds);

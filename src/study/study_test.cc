@@ -37,14 +37,19 @@ TEST(Measurements, ComeBackBitForBit) {
 }
 
 TEST(Settings, AxesSetKeysByShortNames) {
-  Settings settings = {{"workload.generate.mix.gpt_7b_dp", "3"}, {"system", "ecmp"}};
+  Settings settings = {{"workload.generate.mix", "{gpt_7b_dp: 3}"},
+                       {"system", "ecmp"},
+                       {"migration.state.nothing", "1"}};
   set_axis(settings, "load", "0.9");
   set_axis(settings, "pause_s", "2.5");
   set_axis(settings, "model", "gpt_13b_dp");
   set_axis(settings, "freeze_unfragmented", "true");
+  set_axis(settings, "state", "odd {value");
+  set_axis(settings, "iterations", "[2, 20]");
   EXPECT_EQ(scenario_text(settings),
-            "{freeze_unfragmented: true, migration: {pause_us: 2500000}, system: ecmp, workload: "
-            "{generate: {load: 0.9, mix: {gpt_13b_dp: 1}}}}\n");
+            "{freeze_unfragmented: true, migration: {pause_us: 2500000, state: \"odd {value\"}, "
+            "system: ecmp, workload: {generate: {iterations: [2, 20], load: 0.9, mix: "
+            "{gpt_13b_dp: 1}}}}\n");
 }
 
 TEST(Plan, LastAxisFastestAndSeedsLast) {
@@ -181,6 +186,70 @@ TEST(StudyFile, IsAGrid) {
   EXPECT_THAT(file_ending(files, "mine.html"), HasSubstr("<svg"));
 }
 
+TEST(StudyFile, ItsPageNamesACommandThatWorks) {
+  Diagnostics diagnostics;
+  const auto study = parse_study(kMine, "my folder/mine.yaml", no_files, diagnostics);
+  ASSERT_TRUE(study) << diagnostics.text();
+  MemoryStore store;
+  const std::string page =
+      file_ending(files_of(plan_study(*study, {.seeds = 1}), 1, store), ".html");
+  EXPECT_THAT(page, HasSubstr("monkeytree study &#39;my folder/mine.yaml&#39; --seeds 1"));
+  EXPECT_THAT(page, Not(HasSubstr("monkeytree study mine")));
+}
+
+TEST(StudyFile, FilesLieBesideIt) {
+  const std::string text =
+      "name: t\nbase:\n  fabric: {gpus: 128, gpus_per_rack: 32, spines: 8}\n"
+      "  workload: {trace: \"my jobs.csv\"}\naxes: {system: [ecmp]}\n";
+  const std::string trace = "submit_us,model,gpus,iterations\n0,gpt_7b_dp,16,3\n";
+  std::vector<std::string> opened;
+  const FileReader read = [&](const std::string& name) -> absl::StatusOr<std::string> {
+    opened.push_back(name);
+    return trace;
+  };
+  Diagnostics diagnostics;
+  const std::optional<Study> study = parse_study(text, "some/where/s.yaml", read, diagnostics);
+  ASSERT_TRUE(study) << diagnostics.text();
+  MemoryStore store;
+  const GridResult result = run_grid(grid_of(plan_study(*study, {}), read), store, {.threads = 1});
+  EXPECT_TRUE(result.complete());
+  EXPECT_THAT(opened, ::testing::Each("some/where/my jobs.csv"));
+}
+
+TEST(StudyFile, AxesTakeListsAndModelsOfAnyName) {
+  Diagnostics diagnostics;
+  std::string text = kMine;
+  text += "  iterations: [[2, 4], [5, 9]]\n  state_scale: [0, 2]\n";
+  const std::optional<Study> study = parse_study(text, "mine.yaml", no_files, diagnostics);
+  ASSERT_TRUE(study) << diagnostics.text();
+  const StudyPlan plan = plan_study(*study, {});
+  ASSERT_EQ(plan.cells.size(), 32u);
+  EXPECT_EQ(plan.cells[0].text("iterations"), "[2, 4]");
+  const auto input =
+      read_settings(plan.cells.back().settings(), "mine.yaml", no_files, diagnostics);
+  ASSERT_TRUE(input) << diagnostics.text();
+  EXPECT_EQ(input->scenario.state_scale, 2);
+  for (const TraceJob& job : input->workload.trace) EXPECT_GE(job.iterations, 5);
+  EXPECT_THAT(faults(kMine, "[2, 10]}", "[2, 10], mix: {qwen2.5_7b: 1}}"),
+              HasSubstr("mine.yaml:4: /workload/generate: mix: unknown model \"qwen2.5_7b\""));
+}
+
+TEST(StudyFile, TwoAxesDoNotSetTheSame) {
+  const auto with = [](const char* axes) {
+    return faults(std::string(kMine) + axes, "spines: [4, 8]", "spines: [8]");
+  };
+  EXPECT_EQ(with("  fabric.spines: [4]\n"),
+            "mine.yaml:9: /axes/fabric.spines: sets fabric.spines, which the axis \"spines\" sets "
+            "too; expected one of them\n");
+  EXPECT_THAT(with("  pause_s: [1]\n  pause_us: [2]\n"), HasSubstr("sets migration.pause_us"));
+  EXPECT_THAT(with("  model: [gpt_7b_dp]\n  mix: [default]\n"),
+              HasSubstr("/axes/mix: sets workload.generate.mix, which the axis \"model\""));
+  EXPECT_THAT(with("  fabric: [1]\n"), HasSubstr("/axes/fabric: sets fabric.spines"));
+  EXPECT_EQ(with("  load: [0.5, 1, 0.50]\n"),
+            "mine.yaml:9: /axes/load/2: \"0.50\" is the same number as \"0.5\", which stands here "
+            "already\n");
+}
+
 TEST(StudyFile, FaultsHaveTheirLine) {
   EXPECT_THAT(faults(kMine, "name: mine", "name: ../mine"), HasSubstr("mine.yaml:1: /name"));
   EXPECT_THAT(faults(kMine, "gpus_per_rack: 32", "gpus_per_rack: 30"),
@@ -195,6 +264,17 @@ TEST(StudyFile, FaultsHaveTheirLine) {
   EXPECT_THAT(faults(kMine, "base:", "bass:"), HasSubstr("unknown key"));
   EXPECT_THAT(faults(kMine, "  system: [ecmp", "  colour: [ecmp"),
               HasSubstr("mine.yaml:7: /colour: unknown key"));
+  EXPECT_THAT(faults(kMine, "[ecmp, monkeytree]", "[{a: b}]"),
+              HasSubstr("mine.yaml:7: /axes/system/0: expected a value, found a map"));
+  EXPECT_THAT(faults(kMine, "base:\n", std::string("base: \0\n", 8)),
+              HasSubstr("mine.yaml:2: NUL byte, expected text"));
+  Diagnostics diagnostics;
+  EXPECT_FALSE(parse_study("- name: mine\n", "l.yaml", no_files, diagnostics));
+  EXPECT_FALSE(
+      parse_study("name: m\nbase: [a]\naxes: {seed: [1]}\n", "l.yaml", no_files, diagnostics));
+  EXPECT_EQ(diagnostics.text(),
+            "l.yaml:1: expected a map, found a list\n"
+            "l.yaml:2: /base: expected a map, found a list\n");
 }
 
 // -- Slurm --------------------------------------------------------------------------------------

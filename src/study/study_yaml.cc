@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include "base/file.h"
@@ -22,6 +23,13 @@ bool is_name(std::string_view name) {
            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                   c == '-' || c == '_' || c == '.';
          });
+}
+
+std::optional<double> number_of(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
 }
 
 /// Charts for axes that nobody knew before: along the first axis of numbers, else bars.
@@ -60,7 +68,7 @@ class StudyReader {
     const size_t before = diagnostics_.error_count();
     const YamlMap map = root.map({"name", "title", "base", "axes"});
     if (!root.is_map()) return std::nullopt;
-    study_.from_file = true;
+    study_.file = file_;
     study_.size.seeds = study_.quick_size.seeds = 1;
     read_name(root, map);
     if (const YamlValue* base = map.find("base")) {
@@ -103,6 +111,39 @@ class StudyReader {
     study_.question = "A study of your own: every value of each axis with every one of the others.";
   }
 
+  /// A value and the number that it is, so that 0.5 and 0.50 are one.
+  std::optional<std::string> read_value(const YamlValue& at, StudyAxis& axis) {
+    if (at.is_map()) {
+      at.error_expected("a value");
+      return std::nullopt;
+    }
+    const std::optional<std::string> text = at.is_list() ? flow_text(at) : at.nonempty_string();
+    if (!text) return std::nullopt;
+    const auto same =
+        std::find_if(axis.values.begin(), axis.values.end(), [&](const std::string& other) {
+          const std::optional<double> a = number_of(*text), b = number_of(other);
+          return other == *text || (a && b && *a == *b);
+        });
+    if (same == axis.values.end()) return text;
+    at.error(*same == *text ? fmt::format("{} stands here twice", quote(*text))
+                            : fmt::format("{} is the same number as {}, which stands here already",
+                                          quote(*text), quote(*same)));
+    return std::nullopt;
+  }
+
+  /// What an axis sets no other one may.
+  void check_path(const YamlMap::Field& field) {
+    const std::string path = axis_path(field.key);
+    for (const StudyAxis& other : study_.axes) {
+      const std::string its = axis_path(other.name);
+      if (path == its || path.starts_with(its + ".") || its.starts_with(path + ".")) {
+        field.value.error(fmt::format("sets {}, which the axis {} sets too; expected one of them",
+                                      path.size() < its.size() ? its : path, quote(other.name)));
+        return;
+      }
+    }
+  }
+
   void read_axes(const YamlValue& at) {
     const YamlMap map = at.map();
     size_t cells = 1;
@@ -110,18 +151,16 @@ class StudyReader {
       StudyAxis axis{field.key, {}};
       const std::optional<std::vector<YamlValue>> values = field.value.list();
       if (!values) continue;
-      std::set<std::string> seen;
-      for (const YamlValue& value : *values) {
-        const std::optional<std::string> text = value.nonempty_string();
-        if (!text) continue;
-        if (!seen.insert(*text).second)
-          value.error(fmt::format("{} stands here twice", quote(*text)));
-        axis.values.push_back(*text);
-      }
       if (values->empty() || values->size() > kMostValues) {
         field.value.error(fmt::format("{} values, expected 1 to {}", values->size(), kMostValues));
         continue;
       }
+      for (const YamlValue& value : *values) {
+        if (std::optional<std::string> text = read_value(value, axis)) {
+          axis.values.push_back(*std::move(text));
+        }
+      }
+      check_path(field);
       lines_[axis.name] = field.value.line();
       cells = std::min(cells * values->size(), 10 * kMostCells);
       study_.axes.push_back(std::move(axis));
@@ -136,16 +175,22 @@ class StudyReader {
 
   /// Files that the base names lie beside the study's.
   void find_files() {
-    const auto beside = [&](std::string& text) {
-      if (!text.starts_with('/') && !text.starts_with('"')) text = folder_of(file_) + text;
+    const auto beside = [&](const std::string& name) {
+      return name.starts_with('/') ? name : folder_of(file_) + name;
     };
     for (const char* path : {"workload.trace", "models"}) {
       const auto at = study_.base.find(path);
-      if (at != study_.base.end()) beside(at->second.text);
-    }
-    for (StudyAxis& axis : study_.axes) {
-      if (axis.name != "trace" && axis.name != "models") continue;
-      for (std::string& value : axis.values) beside(value);
+      if (at != study_.base.end()) {
+        Diagnostics ignored;
+        const std::optional<YamlValue> name = parse_yaml(at->second.text, file_, ignored);
+        if (name && name->is_scalar()) {
+          at->second.text = setting_text(beside(name->nonempty_string().value_or("")));
+        }
+      }
+      for (StudyAxis& axis : study_.axes) {
+        if (axis_path(axis.name) != path) continue;
+        for (std::string& value : axis.values) value = beside(value);
+      }
     }
   }
 

@@ -94,7 +94,8 @@ int64_t ImportCounts::skipped_count() const {
 }
 
 std::string ImportCounts::text() const {
-  std::string out = fmt::format("{} rows, {} jobs\n", rows, jobs);
+  std::string out =
+      fmt::format("{} row{}, {} job{}\n", rows, rows == 1 ? "" : "s", jobs, jobs == 1 ? "" : "s");
   append_tallies(out, "skipped", skipped_);
   append_tallies(out, "mended", mended_);
   return out;

@@ -122,23 +122,69 @@ TEST(Sacct, MakesDoWithFewColumns) {
             "2 rows, 2 jobs\nmended 2: GPUs not told: all of its nodes taken (first at line 2)\n");
 }
 
-TEST(Sacct, RefusesOtherText) {
-  for (const char* text : {"", "JobID  Start  End\n1  2  3\n", "JobID|State\n1|RUNNING\n"}) {
+TEST(Sacct, RefusesOtherTextAndNamesWhatItLacks) {
+  const std::string expected =
+      "expected what `sacct --parsable2` prints: a header and rows parted by `|`, with JobID, "
+      "Start, and End or Elapsed\n";
+  const auto refusal = [](const char* text) {
     Diagnostics diagnostics;
     EXPECT_FALSE(import_sacct(text, "x", options(), diagnostics));
-    EXPECT_EQ(diagnostics.text(),
-              "x: expected what `sacct --parsable2` prints: a header and rows parted by `|`, with "
-              "JobID, Start, and End or Elapsed\n");
-  }
+    return diagnostics.text();
+  };
+  EXPECT_EQ(refusal(""), "x: " + expected);
+  EXPECT_EQ(refusal("JobID  Start  End\n1  2  3\n"), "x:1: " + expected);
+  EXPECT_EQ(refusal("JobID|State\n1|RUNNING\n"),
+            "x:1: no column Start, no End (nor Elapsed); " + expected);
+  EXPECT_EQ(refusal("User|Start|End\n"), "x:1: no column JobID; " + expected);
 }
 
 TEST(Sacct, CountsGpusOfAResourceList) {
   EXPECT_EQ(gpus_in_tres("cpu=64,gres/gpu=8,gres/gpu:h100=8,mem=1T"), 8);
   EXPECT_EQ(gpus_in_tres("gres/gpu:a100=4,gres/gpu:h100=2"), 6);
   EXPECT_EQ(gpus_in_tres("cpu=64,gres/gpumem=8"), 0);
-  EXPECT_EQ(gpus_in_tres("gres/gpu:h100"), 0);
-  EXPECT_EQ(gpus_in_tres("gres/gpu=x,,="), 0);
+  EXPECT_EQ(gpus_in_tres("gres/gpu:h100,,="), 0);
   EXPECT_EQ(gpus_in_tres(""), 0);
+  for (const char* absurd : {"gres/gpu=x", "gres/gpu=", "gres/gpu=-8", "gres/gpu=8.5",
+                             "gres/gpu:h100=8,gres/gpu:a100=200000000"}) {
+    EXPECT_FALSE(gpus_in_tres(absurd)) << absurd;
+  }
+}
+
+/// The counts of a log of `JobID|Start|End|AllocTRES|NodeList`.
+std::string counts_of(const std::string& rows) {
+  Diagnostics diagnostics;
+  const auto got =
+      import_sacct("JobID|Start|End|AllocTRES|NodeList\n" + rows, "s", options(), diagnostics);
+  EXPECT_TRUE(got) << diagnostics.text();
+  return got ? got->counts.text() : "";
+}
+
+TEST(Sacct, ARowThatStandsThereTwiceCountsOnce) {
+  const std::string ended = "1|2024-03-01T10:00:00|2024-03-01T11:00:00|gres/gpu=16|n[1-2]\n";
+  const std::string running = "1|2024-03-01T10:00:00|Unknown|gres/gpu=16|n[1-2]\n";
+  const std::string requeued = "1|2024-03-01T12:00:00|2024-03-01T13:00:00|gres/gpu=16|n[1-2]\n";
+  const std::string twice = "a job that stands there twice with the same start";
+  EXPECT_EQ(counts_of(ended + ended + requeued),
+            "3 rows, 2 jobs\nskipped 1: " + twice + " (first at line 3)\n");
+  // Of two logs put together, the one that tells the end.
+  for (const std::string& rows : {running + ended, ended + running}) {
+    const bool first = rows.starts_with(running);
+    EXPECT_EQ(counts_of(rows), "2 rows, 1 job\nskipped 1: " + twice + " (first at line " +
+                                   (first ? "2" : "3") + ")\n");
+  }
+  EXPECT_EQ(counts_of(ended + "JobID|Start|End|AllocTRES|NodeList\n"),
+            "2 rows, 1 job\nskipped 1: the header again (first at line 3)\n");
+}
+
+TEST(Sacct, AbsurdGpusAndNodeListsAreCountedAsWhatTheyAre) {
+  const std::string times = "|2024-03-01T10:00:00|2024-03-01T11:00:00|";
+  EXPECT_EQ(counts_of("1" + times + "gres/gpu=999999999999|n[1-2]\n" +  //
+                      "2" + times + "gres/gpu=16|n[1-2],n2,n1\n" +      //
+                      "3" + times + "gres/gpu=16|n[1-\n"),
+            "3 rows, 2 jobs\n"
+            "skipped 1: a number of GPUs that is none (first at line 2)\n"
+            "mended 1: a node list that is none: its nodes unknown (first at line 4)\n"
+            "mended 1: a node named twice in its list: once taken (first at line 3)\n");
 }
 
 ImportedTrace import_sample(PublicTrace kind, const std::string& name) {

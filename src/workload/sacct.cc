@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/hostlist.h"
@@ -27,23 +28,31 @@ std::optional<int64_t> moment(std::string_view text) {
   return digits ? seconds_us(text) : time_us(text);
 }
 
-int64_t count_of(std::string_view text) {
+std::optional<int64_t> count_in(std::string_view text) {
   const std::optional<int64_t> value = whole_number(text);
-  return value && *value >= 0 && *value <= kMaxCount ? *value : 0;
+  return value && *value >= 0 && *value <= kMaxCount ? value : std::nullopt;
 }
 
-/// The value of one resource of a list: "gres/gpu" → "8".
-std::optional<int64_t> resource(std::string_view tres, std::string_view wanted) {
+int64_t count_of(std::string_view text) { return count_in(text).value_or(0); }
+
+/// Calls `use(name, count)` for each resource of a list: "gres/gpu", "8".
+template <class Use>
+void each_resource(std::string_view tres, Use use) {
   while (!tres.empty()) {
     const size_t end = std::min(tres.find(','), tres.size());
     const std::string_view item = tres.substr(0, end);
     tres.remove_prefix(std::min(end + 1, tres.size()));
     const size_t equals = item.find('=');
-    if (equals != std::string_view::npos && item.substr(0, equals) == wanted) {
-      return count_of(item.substr(equals + 1));
-    }
+    if (equals != std::string_view::npos) use(item.substr(0, equals), item.substr(equals + 1));
   }
-  return std::nullopt;
+}
+
+int64_t nodes_in_tres(std::string_view tres) {
+  int64_t nodes = 0;
+  each_resource(tres, [&](std::string_view name, std::string_view count) {
+    if (name == "node") nodes = count_of(count);
+  });
+  return nodes;
 }
 
 class SacctReader {
@@ -53,14 +62,17 @@ class SacctReader {
       : table_(text, '|'), file_(file), counts_(counts), diagnostics_(diagnostics) {}
 
   std::optional<SacctLog> read() {
-    if (!table_.next() || !read_header()) {
+    if (!table_.next()) {
       diagnostics_.error(file_, table_.fault().empty() ? 0 : table_.line(), "",
-                         table_.fault().empty()
-                             ? "expected what `sacct --parsable2` prints: a header and rows parted "
-                               "by `|`, with JobID, Start, and End or Elapsed"
-                             : table_.fault());
+                         table_.fault().empty() ? no_header() : table_.fault());
       return std::nullopt;
     }
+    header_ = table_.cells();
+    if (const std::string fault = read_header(); !fault.empty()) {
+      diagnostics_.error(file_, table_.line(), "", fault);
+      return std::nullopt;
+    }
+    log_.has_node_lists = node_list_.has_value();
     while (table_.next()) {
       line_ = table_.line();
       ++counts_.rows;
@@ -74,8 +86,16 @@ class SacctReader {
   }
 
  private:
-  bool read_header() {
-    const Columns columns(table_.cells());
+  static std::string no_header(std::string_view before = "") {
+    return fmt::format(
+        "{}expected what `sacct --parsable2` prints: a header and rows parted by `|`, with JobID, "
+        "Start, and End or Elapsed",
+        before);
+  }
+
+  /// What is wrong with it; empty where it will do.
+  std::string read_header() {
+    const Columns columns(header_);
     cell_count_ = columns.count();
     id_ = columns.find({"JobID", "JobIDRaw"});
     submit_ = columns.find({"Submit"});
@@ -91,7 +111,15 @@ class SacctReader {
     user_ = columns.find({"User"});
     partition_ = columns.find({"Partition"});
     comment_ = columns.find({"Comment"});
-    return id_ && start_ && (end_ || elapsed_ || elapsed_raw_);
+    if (!id_ && !start_) return no_header();
+    std::string missing;
+    const auto need = [&](bool there, const char* name) {
+      if (!there) missing += fmt::format("{}{}", missing.empty() ? "no column " : ", no ", name);
+    };
+    need(id_.has_value(), "JobID");
+    need(start_.has_value(), "Start");
+    need(end_ || elapsed_ || elapsed_raw_, "End (nor Elapsed)");
+    return missing.empty() ? "" : no_header(missing + "; ");
   }
 
   std::string_view cell(std::optional<size_t> column) const {
@@ -105,6 +133,7 @@ class SacctReader {
       return true;
     };
     if (table_.cells().size() != cell_count_) return skip("not as many cells as the header");
+    if (table_.cells() == header_) return skip("the header again");
     SacctJob job;
     job.id = cell(id_);
     job.line = line_;
@@ -127,12 +156,27 @@ class SacctReader {
     job.user = cell(user_);
     job.partition = cell(partition_);
     job.comment = cell(comment_);
-    if (tres_) job.gpus = gpus_in_tres(cell(tres_));
+    if (tres_) {
+      const std::optional<int64_t> gpus = gpus_in_tres(cell(tres_));
+      if (!gpus) return skip("a number of GPUs that is none");
+      job.gpus = *gpus;
+    }
     job.node_count = count_of(cell(node_count_));
-    if (job.node_count == 0) job.node_count = resource(cell(tres_), "node").value_or(0);
+    if (job.node_count == 0) job.node_count = nodes_in_tres(cell(tres_));
     if (!read_nodes(job)) return false;
-    log_.jobs.push_back(std::move(job));
+    add(std::move(job));
     return true;
+  }
+
+  /// A job and a start stand there once.
+  void add(SacctJob job) {
+    const auto [at, fresh] = runs_.try_emplace({job.id, job.start_us}, log_.jobs.size());
+    if (fresh) return log_.jobs.push_back(std::move(job));
+    SacctJob& other = log_.jobs[at->second];
+    const bool newer = !other.end_us && job.end_us;
+    counts_.skip("a job that stands there twice with the same start",
+                 newer ? other.line : job.line);
+    if (newer) other = std::move(job);
   }
 
   /// Submission and run time, with what the log has of them; false where the submission is told,
@@ -162,11 +206,17 @@ class SacctReader {
     if (fresh) {
       absl::StatusOr<std::vector<std::string>> names = expand_hostlist(text);
       if (names.ok()) {
-        for (std::string& name : *names) found->second.push_back(number_of(std::move(name)));
+        std::set<int32_t> seen;
+        for (std::string& name : *names) {
+          const int32_t node = number_of(std::move(name));
+          if (seen.insert(node).second) found->second.nodes.push_back(node);
+        }
+        found->second.repeats = seen.size() < names->size();
       }
     }
-    job.nodes = found->second;
-    if (job.nodes.empty()) counts_.mend("a node list that is none: its nodes unknown", line_);
+    job.nodes = found->second.nodes;
+    job.bad_node_list = job.nodes.empty();
+    if (found->second.repeats) counts_.mend("a node named twice in its list: once taken", line_);
     if (job.node_count == 0) job.node_count = static_cast<int64_t>(job.nodes.size());
     mentions_ += job.nodes.size() + (fresh ? job.nodes.size() : 0);
     if (mentions_ <= kMaxNodeMentions) return true;
@@ -188,28 +238,39 @@ class SacctReader {
   ImportCounts& counts_;
   Diagnostics& diagnostics_;
   SacctLog log_;
+  std::vector<std::string> header_;
   int line_ = 0;
   size_t cell_count_ = 0, mentions_ = 0;
   std::optional<size_t> id_, submit_, start_, end_, elapsed_, elapsed_raw_, state_, tres_,
       node_count_, node_list_, name_, user_, partition_, comment_;
-  std::map<std::string, std::vector<int32_t>, std::less<>> lists_;
+  struct NodeList {
+    std::vector<int32_t> nodes;
+    bool repeats = false;  ///< it names a node twice
+  };
+  std::map<std::string, NodeList, std::less<>> lists_;
+  std::map<std::pair<std::string, int64_t>, size_t> runs_;  ///< places in the log; never walked
   std::map<std::string, int32_t, std::less<>> numbers_;
 };
 
 }  // namespace
 
-int64_t gpus_in_tres(std::string_view tres) {
-  if (const std::optional<int64_t> total = resource(tres, "gres/gpu")) return *total;
-  constexpr std::string_view kTyped = "gres/gpu:";
+std::optional<int64_t> gpus_in_tres(std::string_view tres) {
+  std::optional<int64_t> total;
   int64_t sum = 0;
-  while (!tres.empty()) {
-    const size_t end = std::min(tres.find(','), tres.size());
-    const std::string_view item = tres.substr(0, end);
-    tres.remove_prefix(std::min(end + 1, tres.size()));
-    if (item.starts_with(kTyped))
-      sum += count_of(item.substr(std::min(item.find('='), item.size() - 1) + 1));
-  }
-  return std::min(sum, kMaxCount);
+  bool good = true;
+  each_resource(tres, [&](std::string_view name, std::string_view text) {
+    if (name != "gres/gpu" && !name.starts_with("gres/gpu:")) return;
+    const std::optional<int64_t> count = count_in(text);
+    good = good && count;
+    if (!count) return;
+    if (name == "gres/gpu") {
+      total = count;
+    } else {
+      sum = std::min(sum + *count, kMaxCount);
+    }
+  });
+  if (!good) return std::nullopt;
+  return total.value_or(sum);
 }
 
 std::optional<SacctLog> read_sacct(std::string_view text, std::string_view file,
@@ -225,6 +286,9 @@ ImportedTrace trace_of_sacct(const SacctLog& log, ImportCounts counts,
   jobs.reserve(log.jobs.size());
   for (const SacctJob& job : log.jobs) {
     int64_t gpus = job.gpus;
+    if (job.bad_node_list) {
+      out.counts.mend("a node list that is none: its nodes unknown", job.line);
+    }
     if (gpus < 0 && job.node_count > 0) {
       gpus = job.node_count * options.gpus_per_node;
       out.counts.mend("GPUs not told: all of its nodes taken", job.line);

@@ -20,22 +20,26 @@ struct SacctJob {
   std::optional<int64_t> end_us;  ///< none while it runs
   int64_t run_us = 0;             ///< so far, for one that runs; 0 where not even that is told
   int64_t gpus = -1;              ///< -1 where the columns do not tell
+  bool bad_node_list = false;     ///< a node list that is none
   int64_t node_count = 0;         ///< 0 where unknown
-  std::vector<int32_t> nodes;     ///< into SacctLog::node_names, in the order of its node list
+  std::vector<int32_t> nodes;  ///< into SacctLog::node_names, in the order of its list, once each
   int line = 0;
 };
 
 struct SacctLog {
   std::vector<SacctJob> jobs;           ///< in the log's order
   std::vector<std::string> node_names;  ///< in the order of their first mention
+  bool has_node_lists = false;          ///< there is a column NodeList
 };
 
 /// Reads `sacct --parsable2` (or `--parsable`) with its header; columns by name, others unused:
 /// JobID; Start; End or Elapsed or ElapsedRaw; and where they are there Submit, State, AllocTRES
 /// (else ReqTRES), AllocNodes or NNodes, NodeList, JobName, User, Partition, Comment. Times are ISO
-/// or, with SLURM_TIME_FORMAT=%s, seconds. Errors: no such header, or node lists of more than 2^27
-/// nodes in all. Left out and counted: steps of jobs, jobs that have not started, and rows that
-/// make no sense. With `--duplicates` each run of a requeued job is a job.
+/// or, with SLURM_TIME_FORMAT=%s, seconds. Errors: no such header, the columns it lacks named, or
+/// node lists of more than 2^27 nodes in all. Left out and counted: steps of jobs, jobs that have
+/// not started, rows that make no sense, and those of a job and start that stand there already: of
+/// two logs put together, the row that tells the end counts. With `--duplicates` each run of a
+/// requeued job is a job.
 std::optional<SacctLog> read_sacct(std::string_view text, std::string_view file,
                                    ImportCounts& counts, Diagnostics& diagnostics);
 
@@ -49,7 +53,8 @@ std::optional<ImportedTrace> import_sacct(std::string_view text, std::string_vie
                                           const ImportOptions& options, Diagnostics& diagnostics);
 
 /// GPUs in Slurm's list of resources: `cpu=64,gres/gpu=8,gres/gpu:h100=8,node=1`. The sum of the
-/// types where no total is given; 0 where there are none.
-int64_t gpus_in_tres(std::string_view tres);
+/// types where no total is given; 0 where there are none; nullopt where a count is no whole number
+/// from 0 to 10^8.
+std::optional<int64_t> gpus_in_tres(std::string_view tres);
 
 }  // namespace monkeytree
