@@ -1,12 +1,13 @@
-# The agents over gRPC, and what the executor knows of them, which needs no gRPC.
+# What is asked of the agents, which needs no gRPC, and the agents over gRPC.
 if(NOT TARGET monkeytree_grpc_executor)
-  monkeytree_library(agent_hub
+  monkeytree_library(agent_executor
     SOURCES
-      ${CMAKE_CURRENT_LIST_DIR}/grpc_hub.cc
+      ${CMAKE_CURRENT_LIST_DIR}/agent_executor.cc
+      ${CMAKE_CURRENT_LIST_DIR}/agent_hub.cc
     USES monkeytree_wire monkeytree_control Threads::Threads)
   monkeytree_library(grpc_executor
     SOURCES
       ${CMAKE_CURRENT_LIST_DIR}/grpc_executor.cc
       ${CMAKE_CURRENT_LIST_DIR}/grpc_session.cc
-    USES monkeytree_agent_hub monkeytree_wire_proto)
+    USES monkeytree_agent_executor monkeytree_wire_proto)
 endif()

@@ -5,12 +5,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "control/executor.h"
+#include "service/agent_executor.h"
 #include "wire/log.h"
 
 namespace monkeytree {
@@ -30,7 +28,7 @@ struct GrpcExecutorOptions {
 
 /// The agents over gRPC: they dial, each keeps one stream, commands go down it. An agent that is
 /// slow or gone holds up only the calls that need it. Thread-safe.
-class GrpcExecutor final : public Executor {
+class GrpcExecutor final : public AgentExecutor {
  public:
   /// InvalidArgument: `listen` is no address, or not loopback without `insecure`; Unavailable: it
   /// cannot be listened on.
@@ -40,33 +38,9 @@ class GrpcExecutor final : public Executor {
 
   int port() const;
 
-  std::vector<AgentReport> agents() override;
-  absl::Status prepare(const std::string& migration, const WorkerName& worker,
-                       const std::string& node, int64_t state_bytes, Deadline deadline) override;
-  absl::StatusOr<int64_t> pause(const std::string& migration, const std::string& job,
-                                const std::map<WorkerName, std::string>& nodes,
-                                Deadline deadline) override;
-  absl::Status transfer(const std::string& migration, const WorkerName& worker,
-                        const std::string& from, const std::string& to, Deadline deadline) override;
-  absl::Status restore(const std::string& migration, const WorkerName& worker,
-                       const std::string& node, Deadline deadline) override;
-  absl::Status resume(const std::string& migration, const std::string& job,
-                      const std::map<WorkerName, std::string>& nodes, Deadline deadline) override;
-  absl::Status release(const std::string& migration, const WorkerName& worker,
-                       const std::string& node, Deadline deadline) override;
-  absl::Status roll_back(const std::string& migration, const std::string& job,
-                         const std::map<WorkerName, std::string>& nodes, bool go_on,
-                         Deadline deadline) override;
-  void apply_routes(const std::vector<PreviousRoute>& routes) override;
-
  private:
   struct Parts;
-  explicit GrpcExecutor(std::unique_ptr<Parts> parts);
-  absl::Status prepare_staging(const std::string& migration, const WorkerName& worker,
-                               int64_t state_bytes, Deadline deadline);
-  absl::Status to_staging(const std::string& migration, const WorkerName& worker,
-                          const std::string& from, Deadline deadline);
-  absl::Status check_user(const WorkerName& worker, const std::string& node, uint32_t user);
+  GrpcExecutor(std::shared_ptr<AgentHub> hub, std::unique_ptr<Parts> parts);
 
   std::unique_ptr<Parts> parts_;
 };

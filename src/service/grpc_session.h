@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "service/grpc_hub.h"
+#include "service/agent_hub.h"
 #include "wire/agents.grpc.pb.h"
 
 namespace monkeytree {

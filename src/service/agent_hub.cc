@@ -1,4 +1,4 @@
-#include "service/grpc_hub.h"
+#include "service/agent_hub.h"
 
 #include <fmt/format.h>
 
