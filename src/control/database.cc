@@ -89,7 +89,11 @@ absl::StatusOr<Database> Database::open(const std::string& file) {
   for (const char* sql :
        {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL",
         "PRAGMA foreign_keys=ON", "BEGIN IMMEDIATE", "COMMIT"}) {
-    if (absl::Status status = database.run(sql); !status.ok()) return status;
+    const absl::Status status = database.run(sql);
+    if (absl::IsUnavailable(status) && (sqlite3_errcode(raw) & 0xff) == SQLITE_BUSY) {
+      return absl::UnavailableError("another program has the file open; only one controller may");
+    }
+    if (!status.ok()) return status;
   }
   return database;
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,6 +77,9 @@ struct Migration {
   std::vector<WorkerMove> moves;
   /// Every worker of the job that is on a node, before and after; a staged one is in neither.
   std::map<WorkerName, std::string> before, after;
+  /// Workers of the job whose state lies with the staging server from before the migration until
+  /// after it.
+  std::set<WorkerName> staged;
   bool was_paused = false;    ///< an earlier round has a worker of the job staged
   bool stays_paused = false;  ///< some worker of it is staged when this one has ended
 

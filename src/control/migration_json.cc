@@ -22,6 +22,14 @@ Json json_of(const std::map<WorkerName, std::string>& nodes) {
   return list;
 }
 
+Json json_of(const std::set<WorkerName>& workers) {
+  Json list = Json::array();
+  for (const WorkerName& name : workers) {
+    list.push_back({{"group", name.group}, {"worker", name.worker}});
+  }
+  return list;
+}
+
 /// Reads a text that this program wrote: whatever does not fit makes the whole unreadable, and
 /// `good` false.
 class Reader {
@@ -117,6 +125,12 @@ std::map<WorkerName, std::string> read_nodes(Reader& reader, std::string_view ke
   return nodes;
 }
 
+std::set<WorkerName> read_names(Reader& reader, std::string_view key, const std::string& job) {
+  std::set<WorkerName> names;
+  for (Reader& entry : reader.children(key)) names.insert(read_name(entry, job));
+  return names;
+}
+
 std::vector<WorkerMove> read_moves(Reader& reader, const std::string& job) {
   std::vector<WorkerMove> moves;
   for (Reader& entry : reader.children("moves")) {
@@ -156,6 +170,7 @@ std::string write_migration(const Migration& migration) {
                {"moves", moves},
                {"before", json_of(migration.before)},
                {"after", json_of(migration.after)},
+               {"staged", json_of(migration.staged)},
                {"was_paused", migration.was_paused},
                {"stays_paused", migration.stays_paused},
                {"state", name_of(migration.state)},
@@ -184,6 +199,7 @@ std::optional<Migration> read_migration(std::string_view text) {
   migration.moves = read_moves(reader, migration.job);
   migration.before = read_nodes(reader, "before", migration.job);
   migration.after = read_nodes(reader, "after", migration.job);
+  migration.staged = read_names(reader, "staged", migration.job);
   migration.was_paused = reader.boolean("was_paused");
   migration.stays_paused = reader.boolean("stays_paused");
   const std::optional<MigrationState> state = migration_state(reader.text("state"));

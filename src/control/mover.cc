@@ -45,6 +45,7 @@ absl::Status for_each_move(const Migration& migration, Do act) {
 std::vector<std::string> order_after(const Migration& migration) {
   std::map<WorkerName, std::string> all;
   for (const auto& [name, node] : migration.before) all[name] = node;
+  for (const WorkerName& name : migration.staged) all[name] = "";
   for (const WorkerMove& move : migration.moves) all[move.worker] = "";
   for (const auto& [name, node] : migration.after) all[name] = node;
   std::vector<std::string> order;
@@ -59,40 +60,37 @@ bool uses_after(const Migration& migration, const std::string& node) {
 
 }  // namespace
 
-bool sleep_or_stop(const std::stop_token& stop, std::chrono::milliseconds time) {
+bool Patience::wait(const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any wake;
   std::unique_lock lock(mutex);
-  wake.wait_for(lock, stop, time, [] { return false; });
-  return stop.stop_requested();
+  wake.wait_for(lock, stop, next_, [] { return false; });
+  next_ = std::min(2 * next_, longest_);
+  return !stop.stop_requested();
 }
 
 bool Mover::run(Migration& migration, const std::stop_token& stop,
                 const std::atomic<bool>& give_up) {
-  StepLimits::Milliseconds retry = limits_.first_retry;
-  const auto wait = [&] {
-    const bool stopped = sleep_or_stop(stop, retry);
-    retry = std::min(2 * retry, limits_.longest_retry);
-    return !stopped;
-  };
+  Patience patience(limits_);
   while (!ended(migration)) {
     if (stop.stop_requested()) return false;
     if (give_up && migration.heading == Heading::kForward && can_turn_back(migration)) {
-      turn(migration, Heading::kBack, "cancelled");
+      migration.heading = Heading::kBack;
+      migration.reason = "cancelled";
     }
     const Step step = *next_step(migration);
     const absl::StatusOr<int> attempt = parts_.journal.begin_step(migration, step, parts_.wall_s());
     if (!attempt.ok()) {
       // No intent on disk, no step. What a full disk keeps from being written down is not done.
       parts_.notice({migration, step, false, with_context(attempt.status(), "journal")});
-      if (!wait()) return false;
+      if (!patience.wait(stop)) return false;
       continue;
     }
     parts_.notice({migration, step, true, absl::OkStatus()});
     absl::Status outcome = perform(migration, step);
     if (outcome.ok()) {
       advance(migration, step);
-      retry = limits_.first_retry;
+      patience.reset();
     } else if (migration.heading != Heading::kAbandon && job_has_ended(migration)) {
       migration.heading = Heading::kAbandon;
       migration.reason = "the job has ended";
@@ -104,28 +102,20 @@ bool Mover::run(Migration& migration, const std::stop_token& stop,
     parts_.notice({migration, step, false, outcome});
     // The way back is tried at once, everything else after a while.
     const bool turned = !outcome.ok() && next_step(migration) != step;
-    if (!outcome.ok() && !turned && !wait()) return false;
+    if (!outcome.ok() && !turned && !patience.wait(stop)) return false;
   }
   return true;
 }
 
-void Mover::turn(Migration& migration, Heading heading, std::string reason) {
-  migration.heading = heading;
-  migration.reason = std::move(reason);
-  // Should this be lost, the next start decides anew.
-  parts_.journal.save(migration).IgnoreError();
-}
-
 bool Mover::write_outcome(const Migration& migration, Step step, int attempt,
                           const absl::Status& outcome, const std::stop_token& stop) {
-  StepLimits::Milliseconds retry = limits_.first_retry;
+  Patience patience(limits_);
   while (true) {
     const absl::Status written =
         parts_.journal.end_step(migration, step, attempt, outcome, parts_.wall_s());
     if (written.ok()) return true;
     parts_.notice({migration, step, false, with_context(written, "journal")});
-    if (sleep_or_stop(stop, retry)) return false;
-    retry = std::min(2 * retry, limits_.longest_retry);
+    if (!patience.wait(stop)) return false;
   }
 }
 
@@ -183,6 +173,10 @@ absl::Status Mover::perform(Migration& migration, Step step) {
 }
 
 absl::Status Mover::hold(Migration& migration) {
+  // The scheduler's books could not tell such a job from one that has ended.
+  if (migration.after.empty()) {
+    return absl::FailedPreconditionError("the job would have no node while its state is staged");
+  }
   const Deadline deadline = after(limit(Step::kHold));
   for (WorkerMove& move : migration.moves) {
     if (is_staging(move.to)) continue;

@@ -59,6 +59,8 @@ class Mover {
   /// where to go on.
   bool run(Migration& migration, const std::stop_token& stop, const std::atomic<bool>& give_up);
 
+  const StepLimits& limits() const { return limits_; }
+
  private:
   absl::Status perform(Migration& migration, Step step);
   absl::Status hold(Migration& migration);
@@ -75,14 +77,23 @@ class Mover {
   /// Writes the outcome down, however often it takes; false where `stop` came first.
   bool write_outcome(const Migration& migration, Step step, int attempt,
                      const absl::Status& outcome, const std::stop_token& stop);
-  void turn(Migration& migration, Heading heading, std::string reason);
   StepLimits::Milliseconds limit(Step step) const;
 
   Parts parts_;
   StepLimits limits_;
 };
 
-/// Sleeps that long; at once true when asked to stop.
-bool sleep_or_stop(const std::stop_token& stop, std::chrono::milliseconds time);
+/// Waits between attempts, each twice as long as the one before.
+class Patience {
+ public:
+  explicit Patience(const StepLimits& limits)
+      : first_(limits.first_retry), longest_(limits.longest_retry) {}
+  /// False, at once, when asked to stop.
+  bool wait(const std::stop_token& stop);
+  void reset() { next_ = first_; }
+
+ private:
+  std::chrono::milliseconds first_, longest_, next_ = first_;
+};
 
 }  // namespace monkeytree

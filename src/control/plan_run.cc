@@ -12,11 +12,6 @@
 namespace monkeytree {
 namespace {
 
-using std::chrono::milliseconds;
-
-constexpr milliseconds kReservationLimit{20'000};
-constexpr milliseconds kFirstRetry{500};
-constexpr milliseconds kLongestRetry{30'000};
 constexpr int kReservationTries = 3;
 
 bool is_staging(const std::string& node) { return node == kStagingNode; }
@@ -54,21 +49,24 @@ double gpus_of(const std::map<WorkerName, std::string>& nodes, const Snapshot& s
 }
 
 /// What a job's moves of one round do to where its workers are.
-void play(Migration& migration, std::map<WorkerName, std::string>& nodes, size_t workers) {
+void play(Migration& migration, std::map<WorkerName, std::string>& nodes,
+          const std::map<WorkerName, std::string>& everyone) {
   migration.before = nodes;
-  migration.was_paused = nodes.size() < workers;
+  migration.was_paused = nodes.size() < everyone.size();
+  for (const auto& [worker, home] : everyone) {
+    if (!nodes.contains(worker)) migration.staged.insert(worker);
+  }
   for (const WorkerMove& move : migration.moves) {
     if (is_staging(move.to)) {
       nodes.erase(move.worker);
     } else {
       nodes[move.worker] = move.to;
+      migration.staged.erase(move.worker);
     }
   }
   migration.after = nodes;
-  migration.stays_paused = nodes.size() < workers;
+  migration.stays_paused = nodes.size() < everyone.size();
 }
-
-milliseconds longer(milliseconds wait) { return std::min(2 * wait, kLongestRetry); }
 
 }  // namespace
 
@@ -104,7 +102,7 @@ std::vector<Migration> migrations_of(int64_t plan, const Snapshot& snapshot,
       migration.job = snapshot.jobs[job].id;
       migration.gpus = gpus_of(everyone, snapshot);
       if (rounds.size() > 1) migration.reservation = PlanRun::reservation_of(plan);
-      play(migration, known->second, everyone.size());
+      play(migration, known->second, everyone);
       all.push_back(std::move(migration));
     }
   }
@@ -136,18 +134,16 @@ PlanRun::PlanRun(int64_t plan, std::vector<Migration> migrations, Mover& mover,
 std::string PlanRun::reservation_of(int64_t plan) { return fmt::format("plan-{}", plan); }
 
 PlanRun::End PlanRun::run(const std::stop_token& stop) {
-  if (!reserve(stop)) {
-    if (stop.stop_requested()) return End::kStopped;
-    give_up_ = true;
-  }
+  if (!reserve(stop)) return End::kStopped;
   int last = -1;
   for (const Migration& migration : migrations_) last = std::max(last, migration.round);
-  for (int round = 0; round <= last && !give_up_; ++round) {
+  for (int round = 0; round <= last && dropped_why_.empty(); ++round) {
     if (!run_round(round, stop)) return End::kStopped;
     const bool undone = std::any_of(
         migrations_.begin(), migrations_.end(),
         [](const Migration& migration) { return migration.state == MigrationState::kRolledBack; });
-    if (undone) break;
+    if (undone) dropped_why_ = "an earlier move of the plan was undone";
+    if (give_up_) dropped_why_ = "cancelled";
   }
   if (!drop_later(stop) || !return_staged(stop)) return End::kStopped;
   if (!unreserve(stop)) return End::kStopped;
@@ -157,43 +153,54 @@ PlanRun::End PlanRun::run(const std::stop_token& stop) {
   return all_done ? End::kDone : End::kFailed;
 }
 
-bool PlanRun::reserve(const std::stop_token& stop) {
-  std::string name;
+PlanRun::Reservation PlanRun::reservation() const {
+  Reservation reservation;
+  std::vector<Migration> under_it;
   for (const Migration& migration : migrations_) {
-    if (!migration.reservation.empty()) name = migration.reservation;
+    if (migration.reservation.empty()) continue;
+    reservation.name = migration.reservation;
+    under_it.push_back(migration);
   }
+  reservation.nodes = nodes_of(under_it);
+  return reservation;
+}
+
+absl::Status PlanRun::try_to_reserve() {
+  const Reservation wanted = reservation();
+  if (wanted.name.empty()) return absl::OkStatus();
+  absl::Status status = scheduler_.reserve(
+      wanted.name, wanted.nodes, std::chrono::steady_clock::now() + mover_.limits().hold);
+  reserved_ = status.ok();
+  return status;
+}
+
+bool PlanRun::reserve(const std::stop_token& stop) {
   const bool over = std::all_of(migrations_.begin(), migrations_.end(), ended);
-  if (name.empty() || over) return true;
-  milliseconds wait = kFirstRetry;
+  if (over && staged().empty()) return true;
+  Patience patience(mover_.limits());
   for (int attempt = 1;; ++attempt) {
-    const absl::Status status = scheduler_.reserve(
-        name, nodes_of(migrations_), std::chrono::steady_clock::now() + kReservationLimit);
+    const absl::Status status = try_to_reserve();
     if (status.ok()) return true;
     if (attempt == kReservationTries) {
-      hooks_.trouble(
-          fmt::format("plan {}: its nodes cannot be reserved: {}", plan_, message_of(status)));
-      return false;
+      dropped_why_ = fmt::format("its nodes cannot be reserved: {}", message_of(status));
+      hooks_.trouble(fmt::format("plan {}: {}", plan_, dropped_why_));
+      return true;
     }
-    if (sleep_or_stop(stop, wait)) return false;
-    wait = longer(wait);
+    if (!patience.wait(stop)) return false;
   }
 }
 
 bool PlanRun::unreserve(const std::stop_token& stop) {
-  std::string name;
-  for (const Migration& migration : migrations_) {
-    if (!migration.reservation.empty()) name = migration.reservation;
-  }
+  const std::string name = reservation().name;
   if (name.empty()) return true;
-  milliseconds wait = kFirstRetry;
+  Patience patience(mover_.limits());
   while (true) {
     const absl::Status status =
-        scheduler_.unreserve(name, std::chrono::steady_clock::now() + kReservationLimit);
+        scheduler_.unreserve(name, std::chrono::steady_clock::now() + mover_.limits().hold);
     if (status.ok()) return true;
     hooks_.trouble(
         fmt::format("plan {}: reservation {} does not end: {}", plan_, name, message_of(status)));
-    if (sleep_or_stop(stop, wait)) return false;
-    wait = longer(wait);
+    if (!patience.wait(stop)) return false;
   }
 }
 
@@ -216,35 +223,37 @@ bool PlanRun::run_round(int round, const std::stop_token& stop) {
 }
 
 bool PlanRun::drop_later(const std::stop_token& stop) {
-  const std::atomic<bool> no = false;
   for (Migration& migration : migrations_) {
     if (ended(migration)) continue;
     // Begun already, before a restart for example: that one comes to its end as it must.
     if (migration.state == MigrationState::kPlanned && migration.heading == Heading::kForward) {
       migration.heading = Heading::kBack;
-      migration.reason = "an earlier move of the plan was undone";
+      migration.reason = dropped_why_;
     }
-    if (!mover_.run(migration, stop, no)) return false;
+    if (!mover_.run(migration, stop, give_up_)) return false;
     hooks_.ended(migration);
   }
   return true;
 }
 
+std::map<WorkerName, PlanRun::Whereabouts> PlanRun::moved() const {
+  std::map<WorkerName, Whereabouts> moved;
+  for (const Migration& migration : migrations_) {
+    if (migration.state == MigrationState::kAbandoned) {
+      std::erase_if(moved, [&](const auto& entry) { return entry.first.job == migration.job; });
+    }
+    if (migration.state != MigrationState::kReleased) continue;
+    for (const WorkerMove& move : migration.moves) {
+      moved.try_emplace(move.worker, Whereabouts{move.from, ""}).first->second.now = move.to;
+    }
+  }
+  return moved;
+}
+
 std::set<WorkerName> PlanRun::staged() const {
   std::set<WorkerName> workers;
-  for (const Migration& migration : migrations_) {
-    if (migration.state != MigrationState::kReleased) {
-      if (migration.state != MigrationState::kAbandoned) continue;
-      for (const WorkerMove& move : migration.moves) workers.erase(move.worker);
-      continue;
-    }
-    for (const WorkerMove& move : migration.moves) {
-      if (is_staging(move.to)) {
-        workers.insert(move.worker);
-      } else {
-        workers.erase(move.worker);
-      }
-    }
+  for (const auto& [worker, place] : moved()) {
+    if (is_staging(place.now)) workers.insert(worker);
   }
   return workers;
 }
@@ -256,49 +265,85 @@ std::vector<std::string> PlanRun::places_for(const WorkerName& worker) const {
       places.push_back(node);
     }
   };
-  std::string from;
   for (const Migration& migration : migrations_) {
     for (const WorkerMove& move : migration.moves) {
       if (move.worker != worker) continue;
-      if (is_staging(move.to)) from = move.from;
       add(move.from);
       add(move.to);
     }
   }
-  for (const std::string& node : hooks_.find_nodes(worker, from)) add(node);
+  for (const std::string& node : hooks_.find_nodes(worker, moved().at(worker).home)) add(node);
   return places;
 }
 
-std::optional<Migration> PlanRun::way_back(const WorkerName& worker, const std::string& to) const {
-  // Where the job's workers are is what its last finished migration of this plan says.
-  const Migration* last = nullptr;
-  const WorkerMove* unload = nullptr;
-  int round = 0;
+Migration PlanRun::further(const WorkerName& worker, const std::string& to) const {
+  Migration one;
+  WorkerMove move;
   for (const Migration& migration : migrations_) {
-    round = std::max(round, migration.round);
+    one.round = std::max(one.round, migration.round + 1);
     if (migration.job != worker.job || migration.state != MigrationState::kReleased) continue;
-    last = &migration;
-    for (const WorkerMove& move : migration.moves) {
-      if (move.worker == worker && is_staging(move.to)) unload = &move;
+    // Where the job's workers are is what the last one that was carried out says.
+    one.before = one.after = migration.after;
+    one.gpus = migration.gpus;
+    for (const WorkerMove& past : migration.moves) {
+      if (past.worker == worker) move = past;
     }
   }
-  if (!last || !unload) return std::nullopt;
-  Migration back;
-  back.plan = plan_;
-  back.round = round + 1;
-  back.id = fmt::format("{}.{}.0", plan_, back.round);
-  back.job = worker.job;
-  back.gpus = last->gpus;
-  back.reservation = last->reservation;
-  back.moves = {{worker, kStagingNode, to, unload->state_bytes, "", unload->command}};
-  back.before = back.after = last->after;
-  back.after[worker] = to;
-  back.was_paused = true;
-  const std::set<WorkerName> waiting = staged();
-  back.stays_paused = std::any_of(waiting.begin(), waiting.end(), [&](const WorkerName& other) {
-    return other.job == worker.job && other != worker;
-  });
-  return back;
+  one.plan = plan_;
+  one.id = fmt::format("{}.{}.0", plan_, one.round);
+  one.job = worker.job;
+  // A node outside of the reservation is not got under it.
+  const Reservation reserved = reservation();
+  if (reserved_ && std::binary_search(reserved.nodes.begin(), reserved.nodes.end(), to)) {
+    one.reservation = reserved.name;
+  }
+  move.from = move.to;
+  move.to = to;
+  move.hold.clear();
+  for (const WorkerName& other : staged()) {
+    if (other.job == worker.job && other != worker) one.staged.insert(other);
+  }
+  one.was_paused = !one.staged.empty() || is_staging(move.from);
+  one.stays_paused = !one.staged.empty();
+  one.after[worker] = to;
+  one.moves = {std::move(move)};
+  return one;
+}
+
+PlanRun::Went PlanRun::move_further(const WorkerName& worker, const std::string& to,
+                                    const std::stop_token& stop) {
+  const std::atomic<bool> no = false;
+  Patience patience(mover_.limits());
+  Migration migration = further(worker, to);
+  // No intent on disk, no step.
+  while (!journal_.add_migrations({migration}, wall_s_()).ok()) {
+    if (!patience.wait(stop)) return Went::kStopped;
+  }
+  migrations_.push_back(std::move(migration));
+  if (!mover_.run(migrations_.back(), stop, no)) return Went::kStopped;
+  hooks_.ended(migrations_.back());
+  return migrations_.back().state == MigrationState::kRolledBack ? Went::kNot : Went::kWell;
+}
+
+PlanRun::Went PlanRun::clear(const std::string& node, const std::stop_token& stop) {
+  // A chain, from the node to one that was left and not taken: undone from its end.
+  std::vector<std::pair<WorkerName, std::string>> chain;
+  const std::map<WorkerName, Whereabouts> all = moved();
+  std::string wanted = node;
+  while (chain.size() < all.size()) {
+    const auto taker = std::find_if(all.begin(), all.end(), [&](const auto& entry) {
+      return entry.second.now == wanted && entry.second.home != wanted;
+    });
+    if (taker == all.end()) break;
+    wanted = taker->second.home;
+    chain.emplace_back(taker->first, wanted);
+  }
+  if (chain.empty()) return Went::kNot;
+  for (auto link = chain.rbegin(); link != chain.rend(); ++link) {
+    const Went went = move_further(link->first, link->second, stop);
+    if (went != Went::kWell) return went;
+  }
+  return Went::kWell;
 }
 
 bool PlanRun::return_staged(const std::stop_token& stop) {
@@ -309,26 +354,19 @@ bool PlanRun::return_staged(const std::stop_token& stop) {
 }
 
 bool PlanRun::return_worker(const WorkerName& worker, const std::stop_token& stop) {
-  const std::atomic<bool> no = false;
-  milliseconds wait = kFirstRetry;
+  Patience patience(mover_.limits());
   while (true) {
+    if (!reserved_) try_to_reserve().IgnoreError();
     for (const std::string& node : places_for(worker)) {
-      std::optional<Migration> back = way_back(worker, node);
-      if (!back) return true;
-      // The state must not depend on the disk of the controller: without the journal, wait.
-      while (!journal_.add_migrations({*back}, wall_s_()).ok()) {
-        if (sleep_or_stop(stop, wait)) return false;
-        wait = longer(wait);
-      }
-      migrations_.push_back(*back);
-      if (!mover_.run(migrations_.back(), stop, no)) return false;
-      hooks_.ended(migrations_.back());
-      if (migrations_.back().state != MigrationState::kRolledBack) return true;
+      const Went went = move_further(worker, node, stop);
+      if (went != Went::kNot) return went == Went::kWell;
     }
+    const Went cleared = clear(moved().at(worker).home, stop);
+    if (cleared == Went::kStopped) return false;
+    if (cleared == Went::kWell) continue;
     hooks_.trouble(fmt::format("worker {}: its state is staged and no node takes it; trying again",
                                to_string(worker)));
-    if (sleep_or_stop(stop, wait)) return false;
-    wait = longer(wait);
+    if (!patience.wait(stop)) return false;
   }
 }
 

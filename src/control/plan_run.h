@@ -33,7 +33,8 @@ std::vector<std::string> nodes_of(const std::vector<Migration>& migrations);
 /// A plan of more than one round stands under a reservation of its nodes: nobody else gets a node
 /// that one worker has left for another. When a migration is undone the rounds after it do not
 /// begin, and a worker whose state is staged goes back to a node: the one it came from, the one it
-/// was to go to, or any other that `find_nodes` offers, whichever takes it first.
+/// was to go to, or any other that `find_nodes` offers, whichever takes it first. Where none does,
+/// the moves that took its node are undone.
 class PlanRun {
  public:
   enum class End : uint8_t { kDone, kFailed, kStopped };
@@ -61,6 +62,13 @@ class PlanRun {
   static std::string reservation_of(int64_t plan);
 
  private:
+  struct Reservation {
+    std::string name;  ///< "" where the plan needs none
+    std::vector<std::string> nodes;
+  };
+  Reservation reservation() const;
+  absl::Status try_to_reserve();
+  /// False when stopped.
   bool reserve(const std::stop_token& stop);
   bool unreserve(const std::stop_token& stop);
   /// Runs those of one round; false when stopped.
@@ -69,10 +77,22 @@ class PlanRun {
   bool drop_later(const std::stop_token& stop);
   bool return_staged(const std::stop_token& stop);
   bool return_worker(const WorkerName& worker, const std::stop_token& stop);
-  /// Workers whose state is with the staging server now.
+
+  /// A worker that the plan has moved.
+  struct Whereabouts {
+    std::string home;  ///< before the plan
+    std::string now;   ///< or kStagingNode
+  };
+  /// Without jobs that have ended.
+  std::map<WorkerName, Whereabouts> moved() const;
   std::set<WorkerName> staged() const;
-  std::optional<Migration> way_back(const WorkerName& worker, const std::string& to) const;
   std::vector<std::string> places_for(const WorkerName& worker) const;
+  /// The next move of a worker that the plan has moved before.
+  Migration further(const WorkerName& worker, const std::string& to) const;
+  enum class Went : uint8_t { kWell, kNot, kStopped };
+  Went move_further(const WorkerName& worker, const std::string& to, const std::stop_token& stop);
+  /// Workers that took the node, and nodes of those, go home. kNot: there are none, or they cannot.
+  Went clear(const std::string& node, const std::stop_token& stop);
 
   int64_t plan_;
   std::vector<Migration> migrations_;
@@ -82,6 +102,8 @@ class PlanRun {
   std::function<double()> wall_s_;
   Hooks hooks_;
   std::atomic<bool> give_up_ = false;
+  std::string dropped_why_;  ///< why moves not begun will not be; "" while they may
+  bool reserved_ = false;
 };
 
 }  // namespace monkeytree
