@@ -18,4 +18,6 @@ if(MONKEYTREE_TESTS)
       USES monkeytree_scheduler monkeytree_slurm_cluster)
     target_compile_definitions(slurm_${name}_test PRIVATE MONKEYTREE_SLURM_FLAVOUR=k${flavour})
   endforeach()
+  monkeytree_test(slurm_refusals_test SOURCES ${slurm_folder}/slurm_refusals_test.cc
+    USES monkeytree_scheduler monkeytree_slurm_cluster)
 endif()

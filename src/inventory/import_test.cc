@@ -199,6 +199,29 @@ TEST_F(ImportTest, TheAdminCommentGivesTheOrder) {
   EXPECT_EQ(shape(), "1 8*1: n3 n1; [n2 reserved]");
 }
 
+TEST_F(ImportTest, WorkersThatAreStagedAreOnNoNode) {
+  const auto admin = [](const std::string& list) {
+    return "\"admin_comment\": \"monkeytree-ranks=" + list + " monkeytree-held=0/1@n7\"";
+  };
+  jobs(job(1, "n[1-2]", "dp=3,tp=8", admin("n1,-,n2")));
+  EXPECT_EQ(shape(), "1 8*1: n1! n2!; ");
+  EXPECT_EQ(findings_, "");
+  jobs(job(1, "n[1-2]", "dp=3,tp=8", admin("-,n2,-")));
+  EXPECT_EQ(shape(), "1 8*1: n2!; [n1 reserved]");
+  // A stage all of whose workers are staged is no group.
+  jobs(job(1, "n[1-2]", "dp=2,tp=8,pp=2", admin("n1,n2,-,-")));
+  EXPECT_EQ(shape(), "1 8*1: n1! n2!; ");
+  jobs(job(1, "n[1-2]", "dp=2,tp=8,pp=2", admin("-,-,-,-")));
+  EXPECT_EQ(shape(), "[n1 reserved][n2 reserved]");
+}
+
+TEST_F(ImportTest, CompanionsOfAnotherUserDoNotCount) {
+  jobs(job(1, "n[1-2]", "dp=2,tp=8", "\"user_name\": \"ada\"") + "," +
+       job(2, "n7", "companion-of=1,group=0,worker=1", "\"user_name\": \"bob\""));
+  EXPECT_EQ(shape(), "1 8*1: n1 n2; 2 1*1: n7!; ");
+  EXPECT_THAT(findings_, HasSubstr("companion of 1, which is another user's"));
+}
+
 TEST_F(ImportTest, NodesOfNoLeafStandApartAndDoNotMove) {
   jobs(job(1, "n4,x[1-2]", "dp=3,tp=8"));
   EXPECT_EQ(shape(), "1 8*1: n4 x1! x2!; [x1 reserved][x2 reserved]");

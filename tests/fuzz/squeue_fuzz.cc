@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cluster/snapshot_json.h"
+#include "inventory/parallelism.h"
 #include "inventory/slurm_snapshot.h"
 
 using namespace monkeytree;  // NOLINT: a program of one function
@@ -49,6 +50,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   size_t nodes = 0;
   for (const SlurmJob& job : queue->jobs) nodes += job.nodes.size();
   if (nodes > 20000) return 0;  // slow, and nothing new
+  for (const SlurmJob& job : queue->jobs) {
+    const std::vector<HeldNode> held = held_of_admin_comment(job.admin_comment);
+    const std::string comment = with_ranks(job.admin_comment, {"n1", ""}, held);
+    if (held_of_admin_comment(comment) != held) std::abort();
+    if (ranks_of_admin_comment(comment) != "n1,-") std::abort();
+  }
   facts.queue = *std::move(queue);
   const std::optional<Snapshot> snapshot = build_snapshot(facts, diagnostics);
   if (!snapshot) {
