@@ -49,6 +49,13 @@ void close_end(int& end) {
   _exit(127);
 }
 
+bool holds_file(const std::string& folder) {
+  std::error_code ignored;
+  const std::filesystem::directory_iterator files(folder, ignored), end;
+  return std::any_of(files, end,
+                     [](const auto& file) { return file.path().extension() == ".json"; });
+}
+
 /// Feeds and drains a running program until it closes its output.
 class Exchange {
  public:
@@ -57,7 +64,8 @@ class Exchange {
 
   void finish(pid_t child) {
     const auto start = std::chrono::steady_clock::now();
-    bool interrupted = setting_.interrupt_after_ms == 0;
+    const bool at_time = setting_.interrupt_after_ms > 0;
+    bool interrupted = !at_time && setting_.interrupt_once.empty();
     while (out_.read >= 0 || err_.read >= 0) {
       if (in_.write >= 0 && fed_ == setting_.input.size()) close_end(in_.write);
       std::array<pollfd, 3> ends = {pollfd{in_.write, POLLOUT, 0}, pollfd{out_.read, POLLIN, 0},
@@ -68,7 +76,8 @@ class Exchange {
       if (ends[2].revents != 0) drain(err_.read, run_.err);
       if (run_.out.size() >= setting_.read_at_most) close_end(out_.read);
       const auto elapsed = std::chrono::steady_clock::now() - start;
-      if (!interrupted && elapsed >= std::chrono::milliseconds(setting_.interrupt_after_ms)) {
+      const bool now = at_time && elapsed >= std::chrono::milliseconds(setting_.interrupt_after_ms);
+      if (!interrupted && (now || holds_file(setting_.interrupt_once))) {
         interrupted = true;
         kill(child, SIGINT);
       }

@@ -19,6 +19,7 @@ struct ProgramSetting {
   size_t read_at_most = SIZE_MAX;  ///< bytes of output after which the reading end is closed
   std::string output_file;         ///< where standard output goes instead, for example /dev/full
   int interrupt_after_ms = 0;      ///< sends SIGINT then; 0 is never
+  std::string interrupt_once;      ///< sends SIGINT once this folder holds a .json; "" is never
 };
 
 /// Runs the built program `monkeytree` to its end.
