@@ -64,7 +64,7 @@ class StudyProgram : public ::testing::Test {
   /// The page and the tables, by name.
   std::map<std::string, std::string> results(const std::string& folder) const {
     std::map<std::string, std::string> out;
-    for (const char* name : {"mine.html", "mine.csv", "mine-cells.csv"}) {
+    for (const char* name : {"mine.html", "mine.svg", "mine.csv", "mine-cells.csv"}) {
       out[name] = folder_.read(folder + "/" + name);
       EXPECT_NE(out[name], "") << name;
     }
@@ -104,6 +104,7 @@ TEST_F(StudyProgram, WritesAPageAndTables) {
   const auto files = results("out");
   EXPECT_THAT(files.at("mine.csv"), StartsWith("system,seeds,slowdown_avg,slowdown_avg_low,"));
   EXPECT_THAT(files.at("mine.html"), HasSubstr("monkeytree study " + at("mine.yaml")));
+  EXPECT_THAT(files.at("mine.svg"), HasSubstr("</svg>"));
 }
 
 TEST_F(StudyProgram, TheCommandOnThePageGivesThePage) {

@@ -52,6 +52,12 @@ void add_notices(const StudyResults& results, Page& page) {
 
 }  // namespace
 
+void StudyReport::add(const Figure& figure) {
+  page_.add(figure);
+  if (!drawn_) files_.emplace_back(name_ + ".svg", svg_file_of(figure));
+  drawn_ = true;
+}
+
 void StudyReport::add(const DataTable& table, const std::string& suffix) {
   page_.add(table);
   files_.emplace_back(fmt::format("{}-{}.csv", name_, suffix), csv_of(table));

@@ -14,7 +14,8 @@ namespace monkeytree {
 class StudyReport {
  public:
   StudyReport(Page& page, std::string name) : page_(page), name_(std::move(name)) {}
-  void add(const Figure& figure) { page_.add(figure); }
+  /// On the page, and the first one as NAME.svg.
+  void add(const Figure& figure);
   /// On the page, and as NAME-`suffix`.csv.
   void add(const DataTable& table, const std::string& suffix);
   Page& page() { return page_; }
@@ -23,6 +24,7 @@ class StudyReport {
  private:
   Page& page_;
   std::string name_;
+  bool drawn_ = false;
   std::vector<std::pair<std::string, std::string>> files_;
 };
 
@@ -33,8 +35,8 @@ struct StudyOutput {
 };
 
 /// NAME.csv (a row for every point, means and intervals), NAME-cells.csv (a row for every cell),
-/// what the study adds, and NAME.html. Draws the cells that there are; the page says which are
-/// missing.
+/// NAME.svg (the first chart), what the study adds, and NAME.html. Draws the cells that there are;
+/// the page says which are missing.
 StudyOutput write_study(const StudyResults& results);
 
 }  // namespace monkeytree
