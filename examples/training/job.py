@@ -1,0 +1,65 @@
+"""Starts the ranks of the example and keeps the store where they meet."""
+
+import json
+import os
+import subprocess
+import sys
+
+import torch.distributed as dist
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+
+class Job:
+    """The processes of one run; their output lies in `out`."""
+
+    def __init__(self, ranks, out, agent_path, *arguments):
+        self.ranks = ranks
+        self.out = out
+        os.makedirs(out, exist_ok=True)
+        # Lives here, so that it stays when ranks move.
+        self._store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+        self.processes = []
+        for rank in range(ranks):
+            environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks),
+                               MASTER_ADDR="127.0.0.1", MASTER_PORT=str(self._store.port),
+                               MONKEYTREE_AGENT_SOCKET=agent_path, MONKEYTREE_JOB="example",
+                               OMP_NUM_THREADS="1")
+            command = [sys.executable, os.path.join(FOLDER, "train.py"), "--out", out, *arguments]
+            self.processes.append(subprocess.Popen(command, env=environment))
+
+    def add(self, process):
+        self.processes.append(process)
+
+    def wait(self, timeout=300):
+        """Waits for all; raises where one failed."""
+        for process in self.processes:
+            if process.wait(timeout) != 0:
+                raise RuntimeError(f"process {process.pid} ended with {process.returncode}")
+
+    def kill(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+    def open_gate(self, iteration):
+        """Lets the ranks go on that wait before this iteration (--gates)."""
+        with open(os.path.join(self.out, f"go-{iteration}"), "w"):
+            pass
+
+    def iteration(self, rank=0):
+        """The last iteration that a rank has written down."""
+        lines = self.losses(rank)
+        return lines[-1]["iteration"] if lines else -1
+
+    def losses(self, rank):
+        path = os.path.join(self.out, f"rank-{rank}.jsonl")
+        if not os.path.exists(path):
+            return []
+        with open(path) as lines:
+            return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def state(self, rank):
+        with open(os.path.join(self.out, f"rank-{rank}.state.json")) as file:
+            return json.load(file)

@@ -1,0 +1,182 @@
+"""A stand-in for the agents of several nodes, in one process: it speaks the worker protocol and
+moves workers of a job on this machine, one after another. For the example and the tests; on a
+cluster the program `monkeytree agent` does this."""
+
+import json
+import os
+import queue
+import socket
+import subprocess
+import threading
+import time
+
+from monkeytree import Arena, Receiver, Sender, StagingClient, random_token
+
+
+class Link:
+    """The connection of one worker process."""
+
+    def __init__(self, connection, hello, arena):
+        self.connection = connection
+        self.hello = hello
+        self.arena = arena
+        self.messages = queue.Queue()
+        self.gone = False
+
+    def say(self, **message):
+        self.connection.send(json.dumps(message).encode())
+
+    def wait_for(self, kind, migration, timeout=120):
+        """The next message of this kind for this migration; others before it are dropped."""
+        deadline = time.monotonic() + timeout
+        while True:
+            message = self.messages.get(timeout=max(0.001, deadline - time.monotonic()))
+            if message["type"] == "failed" and message["migration"] == migration:
+                raise RuntimeError(message["why"])
+            if message["type"] == "gone":
+                raise RuntimeError("the worker has gone")
+            if message["type"] == kind and message["migration"] == migration:
+                return message
+
+
+class LocalAgent:
+    """Takes the hellos of all workers at one socket."""
+
+    def __init__(self, path, transport="shm"):
+        self.path = path
+        self._transport = transport
+        self._changed = threading.Condition()
+        self.workers = {}  # rank: Link of the one that runs
+        self.successors = {}  # migration: Link
+        self._receiver = Receiver.listen(["shm:", "tcp:127.0.0.1:0"])
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(path)
+        self._listener.listen(64)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection):
+        packet, fds, _, _ = socket.recv_fds(connection, 64 << 10, 1)
+        if not packet:
+            return
+        hello = json.loads(packet)
+        arena = Arena.open(fds[0])
+        os.close(fds[0])
+        link = Link(connection, hello, arena)
+        link.say(type="welcome", node="local", address="127.0.0.1")
+        with self._changed:
+            if hello["successor_of"]:
+                self.successors[hello["successor_of"]] = link
+            else:
+                self.workers[hello["worker"]] = link
+            self._changed.notify_all()
+        while True:
+            try:
+                packet = connection.recv(64 << 10)
+            except OSError:
+                packet = b""
+            if not packet:
+                link.gone = True
+                link.messages.put({"type": "gone"})
+                return
+            link.messages.put(json.loads(packet))
+
+    def wait_for_workers(self, count, timeout=120):
+        with self._changed:
+            if not self._changed.wait_for(lambda: len(self.workers) >= count, timeout):
+                raise TimeoutError(f"{len(self.workers)} of {count} workers came")
+
+    def prepare(self, rank, migration):
+        """Starts the successor of a worker; returns its process once it waits for its state."""
+        command = self.workers[rank].hello["command"]
+        environment = dict(os.environ)
+        environment.update(command["environment"], MONKEYTREE_AGENT_SOCKET=self.path,
+                           MONKEYTREE_SUCCESSOR_OF=migration, MONKEYTREE_WORKER=str(rank),
+                           MONKEYTREE_JOB=self.workers[rank].hello["job"], MONKEYTREE_GROUP="0")
+        process = subprocess.Popen(command["arguments"], cwd=command["folder"], env=environment)
+        with self._changed:
+            if not self._changed.wait_for(lambda: migration in self.successors, 120):
+                raise TimeoutError("the successor did not come")
+        return process
+
+    def expect(self, migration):
+        for link in self.workers.values():
+            link.say(type="expect", migration=migration)
+
+    def pause(self, migration, asked=None):
+        """All workers stand still. `asked` is called once all have been asked."""
+        for link in self.workers.values():
+            link.say(type="pause", migration=migration)
+        if asked is not None:
+            asked()
+        for link in self.workers.values():
+            link.wait_for("paused", migration)
+
+    def copy(self, rank, migration, staging=None):
+        """Moves the arena; by way of a staging server where one is given."""
+        source, target = self.workers[rank].arena, self.successors[migration].arena
+        if staging is not None:
+            client = StagingClient(staging)
+            client.put(migration, source, timeout=120)
+            report = client.get(migration, target, timeout=120)
+            client.confirm(migration)
+            return report
+        token = random_token()
+        self._receiver.expect(token, target, timeout=120)
+        endpoint = self._receiver.endpoints[0 if self._transport == "shm" else 1]
+        Sender.prepare(source, endpoint, token, timeout=120).send()
+        return self._receiver.wait(token, timeout=120)
+
+    def restore(self, rank, migration):
+        successor = self.successors[migration]
+        successor.say(type="restore", migration=migration, epoch=successor.arena.committed_epoch)
+        successor.wait_for("restored", migration)
+
+    def switch(self, rank, migration):
+        """The successor takes the worker's place, and the job goes on."""
+        old, new = self.workers[rank], self.successors.pop(migration)
+        old.say(type="retire", migration=migration)
+        self.workers[rank] = new
+        peers = [{"group": 0, "worker": rank, "node": "local", "address": "127.0.0.1"}]
+        for link in self.workers.values():
+            link.say(type="resume", migration=migration, peers=peers)
+        for link in self.workers.values():
+            link.wait_for("stepped", migration)
+        old.say(type="release", migration=migration)
+
+    def cancel(self, migration):
+        self.successors.pop(migration, None)
+        for link in self.workers.values():
+            link.say(type="cancel", migration=migration)
+        for link in self.workers.values():
+            link.wait_for("cancelled", migration)
+
+    def move(self, rank, migration, staging=None, asked=None):
+        """One whole move; gives its times in seconds by phase and the successor's process."""
+        times = {}
+
+        def timed(name, work):
+            start = time.monotonic()
+            result = work()
+            times[name] = time.monotonic() - start
+            return result
+
+        process = timed("start", lambda: self.prepare(rank, migration))
+        self.expect(migration)
+        timed("pause", lambda: self.pause(migration, asked))
+        timed("copy", lambda: self.copy(rank, migration, staging))
+        timed("restore", lambda: self.restore(rank, migration))
+        timed("switch", lambda: self.switch(rank, migration))
+        return times, process
+
+    def close(self):
+        self._listener.close()
+        if os.path.exists(self.path):
+            os.unlink(self.path)

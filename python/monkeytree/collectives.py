@@ -1,0 +1,164 @@
+"""Process groups that are built beside a running one, and sums that do not depend on the ring."""
+
+import datetime
+
+import torch
+import torch.distributed as dist
+
+
+class World:
+    """Logical ranks and the store where they meet. Ranks stay; hosts change under them."""
+
+    def __init__(self, rank, size, address, port, timeout_s=60.0):
+        self.rank = rank
+        self.size = size
+        self._address = address
+        self._port = port
+        self._timeout = datetime.timedelta(seconds=timeout_s)
+
+    @staticmethod
+    def from_environment():
+        """RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of the launcher, which keeps the store."""
+        import os
+
+        return World(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]),
+                     os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+
+    def _client(self):
+        # One of its own each time: waiting in it does not block other users of the store.
+        return dist.TCPStore(self._address, self._port, None, False, self._timeout)
+
+    def announce_successor(self, generation):
+        """Says that this process will have its rank in that generation."""
+        store = self._client()
+        store.add(f"monkeytree/successor/{generation}/{self.rank}", 1)
+        store.add(f"monkeytree/successor/{generation}", 1)
+
+    def may_build_beside(self, generation):
+        """Whether this process will be of that generation, told before it begins: a successor has
+        announced itself, and not for this rank."""
+        store = self._client()
+        # Adding 0 asks without waiting, in every version of torch.
+        return (store.add(f"monkeytree/successor/{generation}", 0) > 0
+                and store.add(f"monkeytree/successor/{generation}/{self.rank}", 0) == 0)
+
+    def group(self, generation, device_address=""):
+        """The group of all ranks of a generation; returns when all have come."""
+        store = self._client()
+        prefix = dist.PrefixStore("monkeytree/" + (generation or "first"), store)
+        options = dist.ProcessGroupGloo._Options()
+        options._timeout = self._timeout
+        if device_address:
+            options._devices = [dist.ProcessGroupGloo.create_device(hostname=device_address)]
+        else:
+            options._devices = [dist.ProcessGroupGloo.create_default_device()] if hasattr(
+                dist.ProcessGroupGloo, "create_default_device") else [
+                dist.ProcessGroupGloo.create_device(hostname=self._own_address())]
+        return Group(dist.ProcessGroupGloo(prefix, self.rank, self.size, options), store)
+
+    def _own_address(self):
+        """This host's address on the way to the store."""
+        import socket
+
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((socket.gethostbyname(self._address), self._port))
+            return probe.getsockname()[0]
+
+
+class Group:
+    """The few collectives that training with MonkeyTree needs, in the order they are called."""
+
+    def __init__(self, group, store):
+        self._group = group
+        self._store = store  # lives as long as the group
+
+    @property
+    def rank(self):
+        return self._group.rank()
+
+    @property
+    def size(self):
+        return self._group.size()
+
+    def maximum(self, tensor):
+        options = dist.AllreduceOptions()
+        options.reduceOp = dist.ReduceOp.MAX
+        self._group.allreduce([tensor], options).wait()
+
+    def ring_sum(self, tensor):
+        """An all-reduce whose order of addition is the library's: it changes with the ring."""
+        self._group.allreduce([tensor]).wait()
+
+    def exchange(self, out, given):
+        """Piece r of `given` goes to rank r; piece r of `out` comes from it."""
+        self._group.alltoall_base(out, given, [], []).wait()
+
+    def gather(self, pieces, own):
+        self._group.allgather([pieces], [own]).wait()
+
+    def broadcast(self, tensor, source):
+        options = dist.BroadcastOptions()
+        options.rootRank = source
+        options.rootTensor = 0
+        self._group.broadcast([tensor], options).wait()
+
+    def barrier(self):
+        self._group.barrier().wait()
+
+
+class Reducer:
+    """Means of gradients over all ranks.
+
+    `ordered`: each rank gets its share of the gradients from all, adds them in the order of logical
+    ranks, and gives the sum to all. The result does not depend on where ranks are, bit by bit. It
+    moves 2 (n − 1) / n of the gradients' bytes a rank, as a ring all-reduce does: no extra traffic,
+    but n − 1 messages at once in place of a ring, and memory for one more copy of the gradients.
+    `ring`: the library's all-reduce.
+    """
+
+    def __init__(self, parameters, ordered=True):
+        self._ordered = ordered
+        by_kind = {}
+        for parameter in parameters:
+            if parameter.requires_grad:
+                by_kind.setdefault((parameter.dtype, parameter.device), []).append(parameter)
+        self._buckets = [(list(own), [None], [None]) for own in by_kind.values()]
+
+    def _flat(self, bucket, size):
+        """The bucket's flat gradients, padded to whole shares, with every .grad a view of them."""
+        parameters, flat, views = bucket
+        count = sum(parameter.numel() for parameter in parameters)
+        padded = (count + size - 1) // size * size
+        if flat[0] is None or flat[0].numel() != padded:
+            flat[0] = torch.zeros(padded, dtype=parameters[0].dtype, device=parameters[0].device)
+            views[0] = []
+            at = 0
+            for parameter in parameters:
+                views[0].append(flat[0][at:at + parameter.numel()].view(parameter.shape))
+                at += parameter.numel()
+        for parameter, view in zip(parameters, views[0]):
+            if parameter.grad is None:
+                view.zero_()
+            elif parameter.grad.data_ptr() != view.data_ptr():
+                view.copy_(parameter.grad)
+            parameter.grad = view
+        return flat[0]
+
+    def reduce(self, group):
+        for bucket in self._buckets:
+            flat = self._flat(bucket, group.size)
+            if group.size == 1:
+                continue
+            if not self._ordered:
+                group.ring_sum(flat)
+                flat.div_(group.size)
+                continue
+            share = flat.numel() // group.size
+            pieces = torch.empty_like(flat)
+            group.exchange(pieces, flat)
+            pieces = pieces.view(group.size, share)
+            total = pieces[0]
+            for rank in range(1, group.size):
+                total.add_(pieces[rank])
+            total.div_(group.size)
+            group.gather(list(flat.view(group.size, share)), total.clone())

@@ -1,0 +1,357 @@
+"""The hook for PyTorch: a training process that can be moved between two iterations.
+
+    world = World.from_environment()
+    training = Migratable(model, optimizer, world, schedulers=[scheduler], state={"data": data})
+    training.start()                       # a successor gets its state here
+    while training.iteration < total:
+        loss = ...; loss.backward()
+        training.reduce_gradients()
+        optimizer.step(); scheduler.step(); optimizer.zero_grad()
+        training.step()                    # may wait; ends the process once its successor runs
+"""
+
+import os
+import pickle
+import random
+import threading
+
+import torch
+
+from ._state import Arena
+from .collectives import Reducer, World  # noqa: F401
+from .worker import Worker
+
+_LENGTH = 8
+
+
+class ShardedOptimizer:
+    """ZeRO's first stage: each rank keeps the optimiser's state of its share of the parameters.
+
+    After its step each rank broadcasts the parameters of its share. Which rank owns which
+    parameter depends on their sizes and the number of ranks only.
+    """
+
+    def __init__(self, parameters, make, world):
+        self.parameters = list(parameters)
+        self._rank = world.rank
+        loads = [0] * world.size
+        self.owned = [[] for _ in range(world.size)]
+        by_size = sorted(range(len(self.parameters)), key=lambda i: -self.parameters[i].numel())
+        for index in by_size:
+            owner = loads.index(min(loads))
+            loads[owner] += self.parameters[index].numel()
+            self.owned[owner].append(self.parameters[index])
+        if not all(self.owned):
+            raise ValueError(f"{len(self.parameters)} parameters cannot be shared by {world.size} "
+                             "ranks: each needs at least one")
+        self.local = make(self.owned[world.rank])
+        self.group = None  # of the generation; set by Migratable
+
+    @property
+    def param_groups(self):
+        return self.local.param_groups
+
+    def zero_grad(self, *arguments, **options):
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self):
+        self.local.step()
+        for owner, parameters in enumerate(self.owned):
+            flat = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
+            self.group.broadcast(flat, owner)
+            at = 0
+            for parameter in parameters:
+                if owner != self._rank:
+                    parameter.copy_(flat[at:at + parameter.numel()].view_as(parameter))
+                at += parameter.numel()
+
+
+def _materialise(optimizer):
+    """Makes the state that the optimiser would make in its first step, so that it can live in the
+    arena from the start. Known for optimisers whose state begins as zeros."""
+    known = (torch.optim.Adam, torch.optim.AdamW, torch.optim.Adamax, torch.optim.RAdam,
+             torch.optim.RMSprop, torch.optim.SGD, torch.optim.Adagrad)
+    for group in optimizer.param_groups:
+        settings = {key: value for key, value in group.items() if key != "params"}
+        for parameter in group["params"]:
+            if optimizer.state.get(parameter):
+                continue
+            if type(optimizer) not in known or settings.get("dampening", 0) != 0:
+                raise ValueError(
+                    f"the state of {type(optimizer).__name__} is made in its first step and does "
+                    "not begin as zeros: do one step before making the Migratable")
+            twin = torch.zeros_like(parameter, requires_grad=True)
+            twin.grad = torch.zeros_like(twin)
+            trial = type(optimizer)([{**settings, "params": [twin]}], lr=settings["lr"])
+            trial.step()
+            for key, value in trial.state[twin].items():
+                if value is not None:
+                    optimizer.state[parameter][key] = (
+                        torch.zeros_like(value) if torch.is_tensor(value) else type(value)(0))
+
+
+def _bytes_of(tensor):
+    return tensor.numel() * tensor.element_size()
+
+
+class Migratable:
+    """A model, its optimiser and all else that training goes on from, in an arena.
+
+    Tensors of the CPU live in the arena; those of other devices are copied there when the worker
+    pauses. `state` holds further objects with state_dict() and load_state_dict(), such as a data
+    cursor. Numbers, schedulers and generators of random numbers travel as one object of at most
+    `object_bytes`.
+
+    Bit-identity with a run that never moves needs sums in an order that does not change with the
+    placement: `reducer="ordered"`. `reducer="ring"` and models wrapped in DistributedDataParallel
+    are refused unless `may_differ`.
+    """
+
+    def __init__(self, model, optimizer, world, *, schedulers=(), state=None, reducer="ordered",
+                 may_differ=False, object_bytes=256 << 10, job=None, group=None, agent=None):
+        if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+            if not may_differ:
+                raise ValueError(
+                    "DistributedDataParallel rebuilds its buckets after the first backward pass of "
+                    "a process, so sums after a move differ: give the plain model and call "
+                    "reduce_gradients(), or pass may_differ=True")
+            model = model.module
+        if reducer not in ("ordered", "ring"):
+            raise ValueError(f"reducer {reducer!r}: expected 'ordered' or 'ring'")
+        if reducer == "ring" and not may_differ:
+            raise ValueError("the ring's order of addition follows the placement, so sums after a "
+                             "move may differ: use reducer='ordered', or pass may_differ=True")
+        self.model = model
+        self.optimizer = optimizer
+        self.world = world
+        self.iteration = 0
+        self.group = None
+        self._schedulers = list(schedulers)
+        self._state = dict(state or {})
+        self._reducer = Reducer(model.parameters(), ordered=reducer == "ordered")
+        self._word = torch.zeros(1, dtype=torch.int64)
+        self._building = {}
+        self._lock = threading.Lock()
+        self._local = optimizer.local if isinstance(optimizer, ShardedOptimizer) else optimizer
+        _materialise(self._local)
+        self._make_arena(object_bytes)
+        environment = os.environ.get
+        self.worker = Worker(
+            self.arena,
+            job or environment("MONKEYTREE_JOB") or environment("SLURM_JOB_ID") or str(os.getpid()),
+            int(environment("MONKEYTREE_GROUP", "0")) if group is None else group,
+            int(environment("MONKEYTREE_WORKER", str(world.rank))),
+            path=agent, on_expect=self._build_beside)
+
+    # Where everything lies.
+
+    def _tensors(self):
+        """(name, tensor, replace) of all tensors, in an order that is the same in a successor."""
+        for name, tensor in self.model.named_parameters():
+            yield "model/" + name, tensor.data, self._setter(tensor)
+        for name, tensor in self.model.named_buffers():
+            yield "buffer/" + name, tensor.data, self._setter(tensor)
+        for g, group in enumerate(self._local.param_groups):
+            for p, parameter in enumerate(group["params"]):
+                state = self._local.state[parameter]
+                for key in sorted(state, key=str):
+                    if torch.is_tensor(state[key]):
+                        yield f"optimizer/{g}/{p}/{key}", state[key], self._entry(state, key)
+
+    @staticmethod
+    def _setter(owner):
+        def replace(tensor):
+            owner.data = tensor
+        return replace
+
+    @staticmethod
+    def _entry(state, key):
+        def replace(tensor):
+            state[key] = tensor
+        return replace
+
+    def _make_arena(self, object_bytes):
+        self._object_bytes = object_bytes
+        found = list(self._tensors())
+        specs = [(name, _bytes_of(tensor), 4096 if _bytes_of(tensor) >= 4096 else 64)
+                 for name, tensor, _ in found]
+        self.arena = Arena.create(specs + [("objects", object_bytes, 64)])
+        for name, tensor, replace in found:
+            view = self._view(name, tensor)
+            view.copy_(tensor)
+            if tensor.device.type == "cpu":
+                replace(view)
+
+    def _view(self, name, like):
+        """The arena's buffer as a tensor of the same shape, type and strides."""
+        if like.numel() == 0:
+            return torch.empty_like(like, device="cpu")
+        flat = torch.frombuffer(self.arena.buffer(name), dtype=like.dtype)
+        dense = like.is_contiguous() or like.permute(
+            sorted(range(like.dim()), key=lambda d: -like.stride(d))).is_contiguous()
+        return flat.as_strided(like.shape, like.stride()) if dense else flat.view(like.shape)
+
+    def _strays(self):
+        """Tensors that do not live in the arena: of other devices, or replaced by the program."""
+        for name, tensor, _ in self._tensors():
+            view = self._view(name, tensor)
+            if view.data_ptr() != tensor.data_ptr():
+                yield view, tensor
+
+    # What is no tensor.
+
+    def _objects(self):
+        numbers = {}
+        for g, group in enumerate(self._local.param_groups):
+            for p, parameter in enumerate(group["params"]):
+                for key, value in self._local.state[parameter].items():
+                    if not torch.is_tensor(value):
+                        numbers[g, p, key] = value
+        objects = {
+            "iteration": self.iteration,
+            "groups": [{key: value for key, value in group.items() if key != "params"}
+                       for group in self._local.param_groups],
+            "numbers": numbers,
+            "schedulers": [each.state_dict() for each in self._schedulers],
+            "state": {name: each.state_dict() for name, each in self._state.items()},
+            "torch": torch.get_rng_state(),
+            "python": random.getstate(),
+        }
+        if torch.cuda.is_available():
+            objects["cuda"] = torch.cuda.get_rng_state_all()
+        try:
+            import numpy
+
+            objects["numpy"] = numpy.random.get_state()
+        except ImportError:
+            pass
+        return objects
+
+    def _save_objects(self):
+        blob = pickle.dumps(self._objects(), protocol=4)
+        if len(blob) + _LENGTH > self._object_bytes:
+            raise ValueError(f"schedulers, generators and further state take {len(blob)} bytes: "
+                             f"pass object_bytes of more than {self._object_bytes}")
+        view = memoryview(self.arena.buffer("objects"))
+        view[:_LENGTH] = len(blob).to_bytes(_LENGTH, "little")
+        view[_LENGTH:_LENGTH + len(blob)] = blob
+
+    def _load_objects(self):
+        view = memoryview(self.arena.buffer("objects"))
+        length = int.from_bytes(view[:_LENGTH], "little")
+        # The bytes are those of a process of the same job and user.
+        objects = pickle.loads(view[_LENGTH:_LENGTH + length])
+        self.iteration = objects["iteration"]
+        for group, values in zip(self._local.param_groups, objects["groups"]):
+            group.update(values)
+        for (g, p, key), value in objects["numbers"].items():
+            parameter = self._local.param_groups[g]["params"][p]
+            self._local.state[parameter][key] = value
+        for each, values in zip(self._schedulers, objects["schedulers"]):
+            each.load_state_dict(values)
+        for name, values in objects["state"].items():
+            self._state[name].load_state_dict(values)
+        torch.set_rng_state(objects["torch"])
+        random.setstate(objects["python"])
+        if "cuda" in objects:
+            torch.cuda.set_rng_state_all(objects["cuda"])
+        if "numpy" in objects:
+            import numpy
+
+            numpy.random.set_state(objects["numpy"])
+
+    # Generations.
+
+    def _build_beside(self, generation):
+        """The agent's hint. The leaving worker hears it too, and must not take the place of its
+        successor in the new group."""
+        def build():
+            try:
+                if self.world.may_build_beside(generation):
+                    self._build(generation)
+            except RuntimeError:
+                pass  # it is built, or fails, when its turn comes
+
+        threading.Thread(target=build, daemon=True).start()
+
+    def _build(self, generation):
+        """Begins to build a generation's group beside the running one."""
+        with self._lock:
+            if generation in self._building:
+                return self._building[generation]
+            result = {}
+
+            def build():
+                try:
+                    result["group"] = self.world.group(generation, self.worker.address)
+                except RuntimeError as error:
+                    result["error"] = error
+
+            thread = threading.Thread(target=build, daemon=True)
+            self._building[generation] = (thread, result)
+            thread.start()
+            return thread, result
+
+    def _join(self, generation):
+        thread, result = self._build(generation)
+        thread.join()
+        with self._lock:
+            self._building.pop(generation, None)
+        if "error" in result:
+            raise result["error"]
+        self.group = result["group"]
+        if isinstance(self.optimizer, ShardedOptimizer):
+            self.optimizer.group = self.group
+
+    # The loop.
+
+    def start(self):
+        """Joins the job. A successor waits for its state and then for its turn; the first workers
+        take parameters and buffers from rank 0."""
+        if self.worker.successor_of:
+            self.world.announce_successor(self.worker.successor_of)
+        self.worker.start()
+        if self.worker.successor_of:
+            self._build(self.worker.successor_of)
+            self.worker.wait_for_state()
+            with torch.no_grad():
+                for view, tensor in self._strays():
+                    tensor.copy_(view)
+            self._load_objects()
+            generation = self.worker.restored(self.iteration)
+            self.arena.begin_epoch()
+            self._join(generation)
+            return
+        self._join("")
+        with torch.no_grad():
+            for tensor in list(self.model.parameters()) + list(self.model.buffers()):
+                self.group.broadcast(tensor.data, 0)
+
+    def reduce_gradients(self):
+        """The mean of all ranks' gradients, in .grad."""
+        self._reducer.reduce(self.group)
+
+    def step(self):
+        """The boundary of an iteration. Where the workers have agreed to pause, waits until the
+        job goes on; raises Released (a SystemExit) where it goes on without this process."""
+        self.iteration += 1
+        self._word[0] = self.worker.word()
+        self.group.maximum(self._word)
+        if not self.worker.boundary(self.iteration, int(self._word[0])):
+            return
+        self.arena.begin_epoch()
+        with torch.no_grad():
+            for view, tensor in self._strays():
+                view.copy_(tensor)
+        self._save_objects()
+        self.arena.commit(self.iteration, checksums=True)
+        generation = self.worker.paused()
+        self.arena.begin_epoch()
+        if generation is not None:
+            self._join(generation)
+
+    def close(self):
+        """The job is done."""
+        self.worker.close()

@@ -1,0 +1,139 @@
+"""Runs whose workers move are bit-identical to one that never moves: the losses of every iteration,
+and at the end parameters, moments, generators, schedule and cursor of every rank."""
+
+import os
+import sys
+import tempfile
+import time
+import unittest
+
+try:
+    import torch  # noqa: F401
+except ImportError:
+    print("torch is not installed")
+    sys.exit(77)
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "../../examples/training"))
+from job import Job  # noqa: E402
+from local_agent import LocalAgent  # noqa: E402
+from monkeytree import StagingServer  # noqa: E402
+
+ITERATIONS = 30
+GATES = (5, 10, 15, 20)  # a move begins at each in turn, so that no test depends on speed
+RANKS = 4
+
+
+class MoveTest(unittest.TestCase):
+    plain = {}
+
+    def setUp(self):
+        self._folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self._folder.cleanup)
+
+    def start(self, name, optimizer, transport="shm", iterations=ITERATIONS,
+              gates=GATES):
+        folder = os.path.join(self._folder.name, name)
+        os.makedirs(folder)
+        agent = LocalAgent(os.path.join(folder, "agent.sock"), transport)
+        self.addCleanup(agent.close)
+        job = Job(RANKS, os.path.join(folder, "out"), agent.path, "--optimizer", optimizer,
+                  "--iterations", str(iterations), "--gates", *map(str, gates))
+        job.gates = list(gates)
+        self.addCleanup(job.kill)
+        agent.wait_for_workers(RANKS)
+        return job, agent
+
+    def result(self, job):
+        """The losses and the last state of each rank, processes left out."""
+        job.wait()
+        return [([(each["iteration"], each["loss"]) for each in job.losses(rank)], job.state(rank))
+                for rank in range(RANKS)]
+
+    def unmoved(self, optimizer):
+        if optimizer not in MoveTest.plain:
+            job, _ = self.start("unmoved-" + optimizer, optimizer, gates=())
+            MoveTest.plain[optimizer] = self.result(job)
+        return MoveTest.plain[optimizer]
+
+    def check(self, job, optimizer):
+        self.open_all(job)
+        wanted, got = self.unmoved(optimizer), self.result(job)
+        for rank in range(RANKS):
+            self.assertEqual(wanted[rank][0], got[rank][0], f"losses of rank {rank}")
+            different = [name for name in wanted[rank][1]
+                         if wanted[rank][1][name] != got[rank][1].get(name)]
+            self.assertEqual(different, [], f"state of rank {rank}")
+
+    def next_gate(self, job):
+        job.open_gate(job.gates.pop(0))
+
+    def open_all(self, job):
+        while job.gates:
+            self.next_gate(job)
+
+    def move(self, job, agent, rank, migration, staging=None):
+        times, process = agent.move(rank, migration, staging, lambda: self.next_gate(job))
+        job.add(process)
+        print(migration, {name: round(value, 3) for name, value in times.items()}, flush=True)
+
+    def test_the_comparison_can_fail(self):
+        first, second = self.unmoved("adamw"), self.unmoved("sgd")
+        self.assertNotEqual(first[0][0], second[0][0])
+        self.assertLess(float.fromhex(first[0][0][-1][1]), float.fromhex(first[0][0][0][1]))
+
+    def test_several_moves_and_back(self):
+        job, agent = self.start("moves", "adamw")
+        self.move(job, agent, 2, "m1")
+        self.move(job, agent, 0, "m2")
+        self.move(job, agent, 2, "m3")
+        self.check(job, "adamw")
+        self.assertEqual(len({each["pid"] for each in job.losses(2)}), 3)
+
+    def test_sharded_optimizer_over_tcp(self):
+        job, agent = self.start("zero", "zero", transport="tcp")
+        self.move(job, agent, 1, "m1")
+        self.move(job, agent, 3, "m2")
+        self.check(job, "zero")
+
+    def test_through_staging(self):
+        server = StagingServer.start(quota_bytes=64 << 20)
+        job, agent = self.start("staging", "sgd")
+        self.move(job, agent, 3, "m1", staging=server.endpoints[0])
+        self.assertEqual(server.used_bytes, 0)
+        self.check(job, "sgd")
+
+    def test_cancelled_moves_change_nothing(self):
+        job, agent = self.start("cancel", "adamw")
+        process = agent.prepare(1, "m1")
+        job.add(process)
+        agent.pause("m1", lambda: self.next_gate(job))
+        agent.copy(1, "m1")
+        agent.restore(1, "m1")
+        successor = agent.successors["m1"]
+        agent.cancel("m1")
+        successor.say(type="cancel", migration="m1")
+        # The destination is killed after the copy.
+        killed = agent.prepare(2, "m2")
+        agent.pause("m2", lambda: self.next_gate(job))
+        agent.copy(2, "m2")
+        killed.kill()
+        killed.wait()
+        agent.cancel("m2")
+        # And a move that succeeds.
+        self.move(job, agent, 1, "m3")
+        self.check(job, "adamw")
+
+    def test_pause_that_is_cancelled_before_it_stops_anybody(self):
+        job, agent = self.start("race", "adamw")
+        for i in range(20):
+            migration = f"r{i}"
+            for link in agent.workers.values():
+                link.say(type="pause", migration=migration)
+            agent.cancel(migration)
+        self.move(job, agent, 0, "m1")
+        self.check(job, "adamw")
+
+
+if __name__ == "__main__":
+    unittest.main()
