@@ -5,7 +5,7 @@ if(MONKEYTREE_TESTS)
   target_link_libraries(slurm_test_cluster PRIVATE monkeytree_command fmt::fmt)
 
   # Tests link this to start a cluster.
-  monkeytree_library(slurm_cluster SOURCES ${slurm_folder}/slurm_cluster.cc
+  monkeytree_library(slurm_cluster SOURCES ${slurm_folder}/slurm_cluster.cc ${slurm_folder}/slurm_files.cc
     USES monkeytree_command fmt::fmt GTest::gtest)
   target_include_directories(monkeytree_slurm_cluster PUBLIC ${slurm_folder})
   target_compile_definitions(monkeytree_slurm_cluster PRIVATE
