@@ -120,7 +120,7 @@ bool Api::slow(const HttpRequest& request) {
 const Api::Route* Api::find(const HttpRequest& request, std::string& id,
                             std::string& allowed) const {
   constexpr std::string_view kId = "{id}";
-  const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+  const std::string method = request.method == "HEAD" ? "GET" : request.method;
   for (const Route& route : routes()) {
     std::string_view path = request.path;
     const size_t hole = route.path.find(kId);

@@ -247,10 +247,11 @@ class ConfigReader {
   }
 
   void read_emulated(const YamlValue& at) {
-    const YamlMap map = at.map({"kind", "racks", "nodes_per_rack", "slots_per_node", "uplinks",
-                                "seed", "load", "every_s", "first_jobs"});
+    const YamlMap map = at.map({"kind", "socket", "racks", "nodes_per_rack", "slots_per_node",
+                                "uplinks", "seed", "load", "every_s", "first_jobs"});
     const Section section(map);
     EmulatedSettings& emulated = config_.emulated;
+    section.text("socket", emulated.socket);
     section.integer("racks", emulated.racks, 1, 4096);
     section.integer("nodes_per_rack", emulated.nodes_per_rack, 1, 1024);
     section.integer("slots_per_node", emulated.slots_per_node, 1, 64);

@@ -28,6 +28,8 @@ bool is_loopback(std::string_view host);
 
 /// A cluster in memory, for trying out and for the demo.
 struct EmulatedSettings {
+  /// Of the process that has the cluster, and the rest below means nothing; "": it is made here.
+  std::string socket;
   int racks = 4, nodes_per_rack = 8, slots_per_node = 8, uplinks = 2;
   uint64_t seed = 1;
   double load = 0.9;   ///< share of nodes in use that arrivals aim at
@@ -63,5 +65,9 @@ struct ServiceConfig {
 /// exactly when there was an error.
 std::optional<ServiceConfig> parse_config(std::string_view text, std::string_view file,
                                           Diagnostics& diagnostics);
+
+/// All of it as such a file, every field named: what `controller --check` prints. Reading it gives
+/// the same configuration.
+std::string write_config(const ServiceConfig& config);
 
 }  // namespace monkeytree

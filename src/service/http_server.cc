@@ -25,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kBacklog = 256;
 constexpr int kMostAccepted = 64;  ///< in one turn of the loop
 constexpr size_t kPiece = 64 << 10;
+constexpr int kSendBuffer = 128 << 10;
 /// What a client may still say while we take leave; a reset would lose our last words.
 constexpr std::chrono::milliseconds kLeave{2000};
 constexpr std::chrono::milliseconds kWithoutDescriptors{100};
@@ -284,6 +285,8 @@ void HttpServer::accept_some() {
     }
     const int on = 1;
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    // What waits for a client is bounded in the kernel too, which would let it grow to megabytes.
+    setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof kSendBuffer);
     Connection& connection = connections_[next_++];
     connection.socket = socket;
     connection.peer = peer_of(address, length);

@@ -1,0 +1,215 @@
+#include "service/http_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+
+#include "service/test_client.h"
+
+namespace monkeytree {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr const char* kHost = "Host: localhost\r\n";
+
+class Server : public testing::Test {
+ protected:
+  int start(HttpLimits limits = {}) {
+    HttpServer::Handlers handlers;
+    handlers.answer = [this](const HttpRequest& request) { return answer(request); };
+    handlers.slow = [](const HttpRequest& request) { return request.path == "/slow"; };
+    handlers.drained = [this] { ++drained_; };
+    server_ = *HttpServer::start({"127.0.0.1", 0}, handlers, limits);
+    return server_->address().port;
+  }
+
+  HttpResponse answer(const HttpRequest& request) {
+    HttpResponse response;
+    if (request.path == "/slow") {
+      opened_.wait();
+      response.body = "at last";
+    } else if (request.path == "/big") {
+      response.body = std::string(8 << 20, 'x');
+    } else if (request.path == "/stream") {
+      stream_ = std::make_shared<HttpStream>(4 << 10);
+      response.stream = stream_;
+      response.body = "first\n";
+      there_is_a_stream_.set_value();
+    } else if (request.path == "/throw") {
+      throw std::runtime_error("a fault of ours");
+    } else {
+      response.body = request.method + " " + request.path + " " + request.body + " " + request.peer;
+    }
+    return response;
+  }
+
+  std::promise<void> open_, there_is_a_stream_;
+  std::shared_future<void> opened_ = open_.get_future().share();
+  std::shared_ptr<HttpStream> stream_;
+  std::atomic<int> drained_ = 0;
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(Server, Answers) {
+  const int port = start();
+  const std::string answer = get(port, "/a");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"));
+  EXPECT_THAT(answer, HasSubstr("\r\nConnection: close\r\n"));
+  EXPECT_EQ(body_of(answer), "GET /a  127.0.0.1");
+  EXPECT_EQ(body_of(ask(port, std::string("HEAD /a HTTP/1.1\r\n") + kHost + "\r\n")), "");
+  EXPECT_EQ(body_of(ask(port, std::string("POST /b HTTP/1.1\r\n") + kHost +
+                                  "Content-Length: 3\r\n\r\nxyz")),
+            "POST /b xyz 127.0.0.1");
+  EXPECT_EQ(status_of(get(port, "/throw")), 500);
+  EXPECT_EQ(body_of(get(port, "/big")).size(), size_t{8} << 20);
+}
+
+TEST_F(Server, TakesARequestByteByByte) {
+  RawClient client(start());
+  for (const char byte :
+       std::string("POST /b HTTP/1.1\r\n") + kHost + "Content-Length: 3\r\n\r\nxyz") {
+    ASSERT_TRUE(client.send(std::string(1, byte)));
+  }
+  EXPECT_EQ(body_of(client.read_all()), "POST /b xyz 127.0.0.1");
+}
+
+TEST_F(Server, RefusesWhatIsTooLargeOrMoreThanOne) {
+  const int port = start();
+  EXPECT_EQ(status_of(ask(port, "GET / HTTP/1.1\r\nA: " + std::string(20000, 'a'))), 431);
+  EXPECT_EQ(status_of(ask(port, std::string(20000, 'a'))), 431);
+  EXPECT_EQ(status_of(ask(port, std::string("POST / HTTP/1.1\r\n") + kHost +
+                                    "Content-Length: 70000\r\n\r\n" + std::string(70000, 'b'))),
+            413);
+  EXPECT_EQ(status_of(ask(port, std::string("GET / HTTP/1.1\r\n") + kHost + "\r\nGET / HTTP")),
+            400);
+  EXPECT_EQ(status_of(ask(port, "\x16\x03\x01\x02\r\n\r\n")), 400);  // as of TLS
+}
+
+TEST_F(Server, SlowAnswersKeepNobodyWaiting) {
+  const int port = start();
+  std::vector<RawClient> waiting;
+  for (int i = 0; i < 20; ++i) {
+    waiting.emplace_back(port);
+    waiting.back().send(std::string("GET /slow HTTP/1.1\r\n") + kHost + "\r\n");
+    if (i > 0) waiting.back().hang_up();  // who asked and went is answered all the same
+  }
+  EXPECT_EQ(status_of(get(port, "/a")), 200);
+  open_.set_value();
+  EXPECT_EQ(body_of(waiting.front().read_all()), "at last");
+}
+
+TEST_F(Server, StuckClientsKeepNobodyWaiting) {
+  const int port = start();
+  std::vector<RawClient> stuck;
+  for (int i = 0; i < 200; ++i) {
+    stuck.emplace_back(port, 4096);
+    ASSERT_TRUE(stuck.back().connected());
+    switch (i % 4) {
+      case 0:
+        break;  // says nothing
+      case 1:
+        stuck.back().send("GET /a HTTP/1.1\r\nHo");
+        break;
+      case 2:
+        stuck.back().send(std::string("POST /a HTTP/1.1\r\n") + kHost +
+                          "Content-Length: 10\r\n\r\nabc");
+        break;
+      default:  // asks for much and reads none of it
+        stuck.back().send(std::string("GET /big HTTP/1.1\r\n") + kHost + "\r\n");
+    }
+  }
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(status_of(get(port, "/a")), 200);
+}
+
+TEST_F(Server, TheSilentMakeRoomAtTheLimit) {
+  HttpLimits limits;
+  limits.connections = 8;
+  const int port = start(limits);
+  std::vector<RawClient> silent;
+  for (int i = 0; i < 8; ++i) silent.emplace_back(port);
+  EXPECT_EQ(status_of(get(port, "/a")), 200);
+  EXPECT_EQ(silent.front().read_all(), "");  // closed
+}
+
+TEST_F(Server, NobodyMakesRoomWhenAllAreBeingAnswered) {
+  HttpLimits limits;
+  limits.connections = 1;
+  const int port = start(limits);
+  RawClient first(port);
+  first.send(std::string("GET /slow HTTP/1.1\r\n") + kHost + "\r\n");
+  // Until the server has read the first request the second may push it out; not after.
+  RawClient second(port);
+  second.send(std::string("GET /a HTTP/1.1\r\n") + kHost + "\r\n");
+  const int status = status_of(second.read_all());
+  EXPECT_TRUE(status == 503 || status == 200) << status;
+  open_.set_value();
+}
+
+TEST_F(Server, TheSlowAreToldAndDropped) {
+  HttpLimits limits;
+  limits.request = milliseconds(100);
+  limits.response = milliseconds(100);
+  const int port = start(limits);
+  RawClient half(port);
+  half.send("GET /a HT");
+  EXPECT_EQ(status_of(half.read_all()), 408);
+  RawClient lazy(port, 4096);
+  lazy.send(std::string("GET /big HTTP/1.1\r\n") + kHost + "\r\n");
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (server_->connections() > 0 && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(server_->connections(), 0U);
+}
+
+TEST_F(Server, StreamsGoOn) {
+  const int port = start();
+  RawClient client(port);
+  client.send(std::string("GET /stream HTTP/1.1\r\n") + kHost + "\r\n");
+  there_is_a_stream_.get_future().wait();
+  EXPECT_THAT(client.read_until("first\n"), HasSubstr("\r\n\r\nfirst\n"));
+  EXPECT_TRUE(stream_->write("second\n"));
+  EXPECT_EQ(client.read_until("second\n"), "second\n");
+  EXPECT_FALSE(stream_->write(std::string(5000, 'x')));  // more than may wait
+  client.hang_up();
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!stream_->gone() && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  EXPECT_TRUE(stream_->gone());
+  EXPECT_FALSE(stream_->write("third\n"));
+  EXPECT_GT(drained_, 0);
+}
+
+TEST_F(Server, AStreamThatIsNotReadIsDropped) {
+  HttpLimits limits;
+  limits.stream = milliseconds(200);
+  const int port = start(limits);
+  RawClient client(port, 2048);
+  client.send(std::string("GET /stream HTTP/1.1\r\n") + kHost + "\r\n");
+  there_is_a_stream_.get_future().wait();
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  while (!stream_->gone() && std::chrono::steady_clock::now() < limit) {
+    if (!stream_->write(std::string(4096, 'x'))) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  }
+  EXPECT_TRUE(stream_->gone());
+  EXPECT_EQ(status_of(get(port, "/a")), 200);
+}
+
+TEST_F(Server, TheAddressMustBeFree) {
+  const int port = start();
+  const auto second = HttpServer::start({"127.0.0.1", port}, {}, {});
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()),
+              HasSubstr("cannot listen on 127.0.0.1:" + std::to_string(port)));
+}
+
+}  // namespace
+}  // namespace monkeytree
