@@ -73,7 +73,8 @@ absl::Status Workers::converse(Lock& lock, const std::string& migration,
     }
     if (const Outcome outcome = done(*worker)) return *outcome;
     if (worker->ended) return gone(worker->now.name, "has ended");
-    if (worker->failed == migration) return refused(worker->now.name, worker->why);
+    if (!migration.empty() && worker->failed == migration)
+      return refused(worker->now.name, worker->why);
     if (worker->socket >= 0 && told != worker->connection) {
       told = worker->connection;
       tell(*worker, message);

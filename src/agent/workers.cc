@@ -250,6 +250,8 @@ absl::Status Workers::admit(int socket, const WorkerHello& hello, Fd arena) {
   connection.instance = worker->instance;
   say(LogLevel::kInfo, worker->connection == 1 ? "worker came" : "worker came back", *worker);
   tell(*worker, options_.welcome);
+  // A successor of a migration that is off already comes too late.
+  if (off(hello.successor_of)) tell(*worker, AgentCancel{hello.successor_of});
   note_change();
   return absl::OkStatus();
 }

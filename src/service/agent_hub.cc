@@ -52,15 +52,8 @@ uint64_t AgentHub::came(AgentHello hello, AgentLink* link) {
   node.state = hello.state;
   node.hello = std::move(hello);
   if (!node.routes.empty()) link->send(node.routes);
-  for (const std::string& migration : undone_) {
-    if (!mentions(node.state, migration)) continue;
-    AgentCommand undo;
-    undo.fence = options_.fence;
-    undo.step = AgentStep::kUndo;
-    undo.migration = migration;
-    undo.timeout = milliseconds(30'000);
-    link->send(undo);
-  }
+  node.undoing.clear();
+  undo_late(node);
   changed_.notify_all();
   return node.session;
 }
@@ -75,6 +68,21 @@ void AgentHub::told(const std::string& node, uint64_t session, AgentState state)
                         [&](const WorkerState& worker) { return worker.instance == one.first; });
   });
   known->state = std::move(state);
+  undo_late(*known);
+}
+
+void AgentHub::undo_late(Node& node) {
+  if (node.link == nullptr) return;
+  for (const std::string& migration : undone_) {
+    if (node.undoing.contains(migration) || !mentions(node.state, migration)) continue;
+    node.undoing.insert(migration);
+    AgentCommand undo;
+    undo.fence = options_.fence;
+    undo.step = AgentStep::kUndo;
+    undo.migration = migration;
+    undo.timeout = milliseconds(30'000);
+    node.link->send(undo);
+  }
 }
 
 void AgentHub::told(const std::string& node, uint64_t session, AgentWorkerCommand command) {

@@ -48,6 +48,7 @@ class AgentHub {
     std::map<uint64_t, StartCommand> commands;  ///< by instance of the worker
     std::chrono::steady_clock::time_point heard;
     std::vector<RouteInstruction> routes;
+    std::set<std::string> undoing;  ///< migrations it was told to undo in this session
   };
 
   // For sessions.
@@ -82,7 +83,8 @@ class AgentHub {
   absl::Status await(const std::set<std::string>& nodes, Deadline deadline);
 
   void set_routes(std::map<std::string, std::vector<RouteInstruction>> routes);
-  /// Agents that come back with something of the migration are told to undo it.
+  /// Agents that come back with something of the migration, or to which it comes only now, are told
+  /// to undo it.
   void remember_undone(const std::string& migration);
 
   /// Where keys were put by this process; agents' reports come later.
@@ -101,7 +103,11 @@ class AgentHub {
     uint64_t session = 0;  ///< to which it was sent; 0: to none
     std::chrono::steady_clock::time_point since;
   };
-  /// With mutex_ held. The node where its session is that one.
+  // With mutex_ held.
+
+  /// What a migration that was undone has left behind, or brings only now, goes.
+  void undo_late(Node& node);
+  /// The node where its session is that one.
   Node* current(const std::string& node, uint64_t session);
   void attend(Waiting& waiting, Deadline deadline);
 

@@ -44,12 +44,9 @@ void Hook::read_all() {
     pollfd one{socket_.get(), POLLIN, 0};
     if (poll(&one, 1, 0) <= 0) return;
     absl::StatusOr<Packet> packet = receive_packet(socket_.get(), kMaxWorkerPacket);
-    absl::StatusOr<ToWorker> message = packet.status();
-    if (packet.ok()) message = read_to_worker(packet->bytes);
-    if (!message.ok()) {
-      socket_.reset();
-      return;
-    }
+    if (!packet.ok()) return socket_.reset();
+    const absl::StatusOr<ToWorker> message = read_to_worker(packet->bytes);
+    if (!message.ok()) return socket_.reset();
     take(*message);
   }
 }
