@@ -64,7 +64,8 @@ class Executor {
   virtual absl::Status transfer(const std::string& migration, const WorkerName& worker,
                                 const std::string& from, const std::string& to,
                                 Deadline deadline) = 0;
-  /// The successor has taken up the state and says so.
+  /// The successor has taken up the state and says so. Asked again it says so again, NotFound where
+  /// it is gone.
   virtual absl::Status restore(const std::string& migration, const WorkerName& worker,
                                const std::string& node, Deadline deadline) = 0;
   /// Every worker of the job goes on from where `nodes` says it is; OK once each has done one good
@@ -72,15 +73,18 @@ class Executor {
   virtual absl::Status resume(const std::string& migration, const std::string& job,
                               const std::map<WorkerName, std::string>& nodes,
                               Deadline deadline) = 0;
-  /// What is left of the worker at `node` ends and its memory is let go: after resume(), or, for a
-  /// worker staged, after transfer().
+  /// What is left of the worker at `node` ends and its memory is let go: after resume(), or, where
+  /// the job stays paused, after transfer() to the staging server or restore().
   virtual absl::Status release(const std::string& migration, const WorkerName& worker,
                                const std::string& node, Deadline deadline) = 0;
   /// Before resume(): successors of the migration end and the copies of state it has made are
   /// dropped, those granted in prepare() with the staging server too; state that lay there before
   /// the migration stays. With `go_on` the job's workers, which are on `nodes`, go on as if nothing
   /// had been asked; without, they stay paused (a worker of the job is staged) or the job has
-  /// ended.
+  /// ended, after resume() too.
+  ///
+  /// A destination that does not answer keeps nobody from going on: its agent is told when it comes
+  /// back. Unavailable only where a worker on `nodes` could not be told to go on.
   virtual absl::Status roll_back(const std::string& migration, const std::string& job,
                                  const std::map<WorkerName, std::string>& nodes, bool go_on,
                                  Deadline deadline) = 0;

@@ -38,8 +38,8 @@ void FakeWorkers::adopt(const Snapshot& snapshot) {
     for (size_t w = 0; w < group.workers.size(); ++w) {
       const WorkerName name{job, snapshot.group_index(GroupId(g)), static_cast<int>(w)};
       jobs_[job].workers.insert(name);
-      processes_[{name, snapshot.nodes[group.workers[w]].name}] = {
-          Phase::kRunning, "", state_of(name, 0), true};
+      processes_[{name, snapshot.nodes[group.workers[w]].name}] = {Phase::kRunning, "",
+                                                                   state_of(name, 0), true};
     }
   }
 }
@@ -69,35 +69,38 @@ bool FakeWorkers::counts(const WorkerName& worker) const {
 
 bool FakeWorkers::staged_job(const std::string& job) const {
   return std::any_of(staging_.begin(), staging_.end(), [&](const auto& entry) {
-    return entry.first.job == job && entry.second.state;
+    return entry.first.job == job && entry.second.state &&
+           !dropped_.contains(entry.second.migration);
+  });
+}
+
+bool FakeWorkers::exists(const WorkerName& worker) const {
+  const State wanted = state_of(worker, jobs_.at(worker.job).iteration);
+  const auto staged = staging_.find(worker);
+  if (staged != staging_.end() && staged->second.state == wanted) return true;
+  return std::any_of(processes_.begin(), processes_.end(), [&](const auto& entry) {
+    return entry.first.first == worker && entry.second.state == wanted;
   });
 }
 
 void FakeWorkers::check() {
   for (const auto& [id, job] : jobs_) {
-    if (!job.ended && !job.broken) check_job(id, job);
+    if (!job.ended && !job.broken) check_job(job);
   }
 }
 
-void FakeWorkers::check_job(const std::string& id, const JobKnown& job) {
+void FakeWorkers::check_job(const JobKnown& job) {
   for (const WorkerName& worker : job.workers) {
-    const State wanted = state_of(worker, job.iteration);
     int running = 0;
-    bool exists = false;
     for (const auto& [place, process] : processes_) {
-      if (place.first != worker) continue;
-      running += process.phase == Phase::kRunning;
-      exists |= process.state == wanted;
+      running += place.first == worker && process.phase == Phase::kRunning;
     }
-    const auto staged = staging_.find(worker);
-    exists |= staged != staging_.end() && staged->second.state == wanted;
-    if (!exists) {
+    if (!exists(worker)) {
       violated(fmt::format("the state of worker {} after iteration {} exists nowhere",
                            to_string(worker), job.iteration));
     }
     if (running > 1) violated(fmt::format("worker {} runs {} times", to_string(worker), running));
   }
-  (void)id;
 }
 
 bool FakeWorkers::step_job(const std::string& id, JobKnown& job) {
@@ -189,16 +192,26 @@ void FakeWorkers::all_agents_up() {
 void FakeWorkers::node_dies(const std::string& node) {
   const Lock lock(mutex_);
   down_.insert(node);
-  for (const auto& [place, process] : processes_) {
-    if (place.second != node) continue;
-    if (process.migration.empty()) jobs_[place.first.job].broken = true;
+  std::vector<WorkerName> gone;
+  std::erase_if(processes_, [&](const auto& entry) {
+    if (entry.first.second != node) return false;
+    gone.push_back(entry.first.first);
+    if (entry.second.phase == Phase::kRunning) jobs_[gone.back().job].broken = true;
+    if (entry.second.phase == Phase::kRestored) unnoticed_.insert(gone.back());
+    return true;
+  });
+  for (const WorkerName& worker : gone) {
+    if (!exists(worker)) jobs_[worker.job].broken = true;
   }
-  std::erase_if(processes_, [&](const auto& entry) { return entry.first.second == node; });
 }
 
 void FakeWorkers::kill(const WorkerName& worker, const std::string& node) {
   const Lock lock(mutex_);
-  if (processes_.erase({worker, node}) > 0) jobs_[worker.job].broken = true;
+  const Process* process = find(worker, node);
+  if (process == nullptr) return;
+  const bool ran = process->phase == Phase::kRunning;
+  processes_.erase({worker, node});
+  if (ran || !exists(worker)) jobs_[worker.job].broken = true;
 }
 
 void FakeWorkers::inject(ExecutorCall call, ExecutorFault fault, int times, int skip) {
@@ -317,8 +330,8 @@ absl::StatusOr<int64_t> FakeWorkers::pause(const std::string& migration, const s
   if (absl::Status status = after(ExecutorCall::kPause, fault, done); !status.ok()) return status;
   for (const auto& [place, process] : processes_) {
     if (counts(place.first) && place.first.job == job && process.phase == Phase::kRunning) {
-      violated(fmt::format("worker {} runs on {} though its job is paused",
-                           to_string(place.first), place.second));
+      violated(fmt::format("worker {} runs on {} though its job is paused", to_string(place.first),
+                           place.second));
     }
   }
   return jobs_[job].iteration;
@@ -373,6 +386,7 @@ absl::Status FakeWorkers::restore(const std::string& migration, const WorkerName
                                   const std::string& node, Deadline deadline) {
   Lock lock(mutex_);
   const std::optional<ExecutorFault> fault = meet(ExecutorCall::kRestore);
+  unnoticed_.erase(worker);
   absl::Status failed = fail_before(lock, ExecutorCall::kRestore, fault, deadline);
   if (!failed.ok()) return failed;
   if (failed = reach(node); !failed.ok()) return failed;
@@ -436,6 +450,8 @@ absl::Status FakeWorkers::resume(const std::string& migration, const std::string
 
 absl::Status FakeWorkers::do_release(const WorkerName& worker, const std::string& node) {
   if (absl::Status status = reach(node); !status.ok()) return status;
+  // Nothing can be done against a successor that dies after it was asked for the last time.
+  if (unnoticed_.contains(worker)) jobs_[worker.job].broken = true;
   if (node == kStagingNode) {
     staging_.erase(worker);
     return absl::OkStatus();
@@ -497,8 +513,8 @@ absl::Status FakeWorkers::do_roll_back(const std::string& migration, const std::
     } else if (process == nullptr) {
       worst = absl::NotFoundError(fmt::format("worker {} is not on {}", to_string(worker), node));
     } else if (process->phase == Phase::kReplaced) {
-      violated(fmt::format("worker {} would run again on {}, which it left", to_string(worker),
-                           node));
+      violated(
+          fmt::format("worker {} would run again on {}, which it left", to_string(worker), node));
     } else {
       process->phase = Phase::kRunning;
     }
@@ -577,7 +593,8 @@ std::vector<std::string> FakeWorkers::leftovers() const {
   std::vector<std::string> all;
   for (const auto& [place, process] : processes_) {
     if (process.phase == Phase::kRunning && counts(place.first)) continue;
-    all.push_back(fmt::format("a process of worker {} on {}", to_string(place.first), place.second));
+    all.push_back(
+        fmt::format("a process of worker {} on {}", to_string(place.first), place.second));
   }
   for (const auto& [worker, staged] : staging_) {
     all.push_back(fmt::format("the staged state of worker {}", to_string(worker)));

@@ -63,10 +63,10 @@ class FakeWorkers final : public Executor {
   void agent_down(const std::string& node);
   void agent_up(const std::string& node);
   void all_agents_up();
-  /// The processes of the node end and its agent is down. Jobs that run there are broken: they no
-  /// longer count.
+  /// The processes of the node end and its agent is down. A job that ran there, or that has lost a
+  /// state with it, is broken: it no longer counts.
   void node_dies(const std::string& node);
-  /// One process ends; the job is broken.
+  /// One process ends, with the same consequence.
   void kill(const WorkerName& worker, const std::string& node);
   /// Every job goes on by an iteration, if all its workers run.
   void step();
@@ -143,7 +143,9 @@ class FakeWorkers final : public Executor {
   // With mutex_ held.
   void violated(std::string what);
   void check();
-  void check_job(const std::string& id, const JobKnown& job);
+  void check_job(const JobKnown& job);
+  /// The worker's state after its job's iteration is somewhere, complete.
+  bool exists(const WorkerName& worker) const;
   void step_all();
   bool step_job(const std::string& id, JobKnown& job);
   std::optional<ExecutorFault> meet(ExecutorCall call);
@@ -175,8 +177,9 @@ class FakeWorkers final : public Executor {
   std::map<std::string, JobKnown> jobs_;
   std::map<Place, Process> processes_;
   std::map<WorkerName, Staged> staging_;
-  std::set<std::string> down_;     ///< nodes whose agents are
-  std::set<std::string> dropped_;  ///< migrations rolled back: agents that were down hear of it
+  std::set<std::string> down_;      ///< nodes whose agents are
+  std::set<WorkerName> unnoticed_;  ///< lost a restored state, and nobody could know yet
+  std::set<std::string> dropped_;   ///< migrations rolled back: agents that were down hear of it
   std::vector<Fault> faults_;
   std::map<ExecutorCall, int> calls_;
   std::vector<std::string> violations_;

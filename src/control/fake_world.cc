@@ -209,7 +209,7 @@ StepLimits FakeWorld::limits() {
   limits.hold = limits.prepare = limits.pause = limits.transfer = Milliseconds(3);
   limits.restore = limits.resume = limits.release = limits.roll_back = Milliseconds(3);
   limits.first_retry = Milliseconds(1);
-  limits.longest_retry = Milliseconds(4);
+  limits.longest_retry = Milliseconds(1);
   return limits;
 }
 
@@ -385,8 +385,8 @@ std::vector<std::string> FakeWorld::faults(const std::vector<Migration>& migrati
   }
   for (const Migration& migration : migrations) {
     if (!ended(migration)) {
-      faults.push_back(fmt::format("migration {} is still {}", migration.id,
-                                   name_of(migration.state)));
+      faults.push_back(
+          fmt::format("migration {} is still {}", migration.id, name_of(migration.state)));
     }
   }
   if (const std::string fault = scheduler_->inconsistency(); !fault.empty()) {

@@ -49,8 +49,8 @@ class Calls {
 /// which takes the node, a dot a free node. Workers are numbered in reading order.
 Snapshot drawn_cluster(const std::vector<std::string>& racks, int uplinks);
 
-/// An emulated cluster with workers that run in it, a journal in a scratch file, and the part of the
-/// controller that carries out plans. For tests.
+/// An emulated cluster with workers that run in it, a journal in a scratch file, and the part of
+/// the controller that carries out plans. For tests.
 class FakeWorld {
  public:
   explicit FakeWorld(const Snapshot& snapshot);

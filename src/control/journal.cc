@@ -387,8 +387,8 @@ absl::StatusOr<std::vector<Event>> Journal::newest_events(int limit) const {
 
 absl::Status Journal::set(std::string_view key, std::string_view value) {
   const std::lock_guard lock(*mutex_);
-  absl::StatusOr<Statement> upsert = change(
-      "INSERT INTO settings VALUES(?1,?2) ON CONFLICT(key) DO UPDATE SET value=?2");
+  absl::StatusOr<Statement> upsert =
+      change("INSERT INTO settings VALUES(?1,?2) ON CONFLICT(key) DO UPDATE SET value=?2");
   if (!upsert.ok()) return upsert.status();
   return upsert->bind(key).bind(value).run();
 }
@@ -409,8 +409,8 @@ absl::Status Journal::prune(int keep, int events) {
       "AND id <= (SELECT ifnull(max(id), 0) FROM plans) - ?");
   if (!snapshots.ok()) return snapshots.status();
   if (absl::Status status = snapshots->bind(int64_t{keep}).run(); !status.ok()) return status;
-  absl::StatusOr<Statement> old = change(
-      "DELETE FROM events WHERE id <= (SELECT ifnull(max(id), 0) FROM events) - ?");
+  absl::StatusOr<Statement> old =
+      change("DELETE FROM events WHERE id <= (SELECT ifnull(max(id), 0) FROM events) - ?");
   if (!old.ok()) return old.status();
   return old->bind(int64_t{events}).run();
 }

@@ -40,7 +40,8 @@ std::optional<Heading> heading_named(std::string_view name) {
 bool ended(const Migration& migration) { return migration.state >= MigrationState::kReleased; }
 
 bool can_turn_back(const Migration& migration) {
-  return migration.state < MigrationState::kRestored;
+  return migration.state <
+         (migration.stays_paused ? MigrationState::kResumed : MigrationState::kRestored);
 }
 
 std::optional<Step> next_step(const Migration& migration) {

@@ -19,6 +19,10 @@
 /// `restored` is the point of no return. Before it, whatever fails, everything is undone and the
 /// job goes on from where it was; after it the job goes on at the new place, however long that
 /// takes. A source lets go (released) only after every worker has done one good iteration.
+///
+/// A job of which a worker is staged stays paused: nobody does an iteration. Then `resumed` says
+/// that the successors have confirmed their state once more, and only that is the point of no
+/// return.
 namespace monkeytree {
 
 enum class MigrationState : uint8_t {
@@ -28,7 +32,7 @@ enum class MigrationState : uint8_t {
   kPaused,       ///< every worker of the job stands still after the same iteration
   kTransferred,  ///< the state is at both ends, checksums compared
   kRestored,     ///< the successors have taken it up
-  kResumed,      ///< every worker of the job has done a good iteration
+  kResumed,      ///< every worker of the job has done a good iteration, or stays paused
   kReleased,     ///< sources gone, nodes given back: done
   kRolledBack,   ///< done, and nothing has changed
   kAbandoned,    ///< the job ended meanwhile; what was held for it is given back
@@ -93,7 +97,7 @@ struct Migration {
 /// Nothing is left to do.
 bool ended(const Migration& migration);
 
-/// May still be undone: `restored` is not reached.
+/// May still be undone: the point of no return is not reached.
 bool can_turn_back(const Migration& migration);
 
 /// The next step, or nullopt where the migration has ended. A migration whose heading is back

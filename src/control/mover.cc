@@ -235,7 +235,10 @@ absl::Status Mover::transfer(const Migration& migration) {
 }
 
 absl::Status Mover::restore(const Migration& migration) {
-  const Deadline deadline = after(limit(Step::kRestore));
+  return confirm(migration, after(limit(Step::kRestore)));
+}
+
+absl::Status Mover::confirm(const Migration& migration, Deadline deadline) {
   return for_each_move(migration, [&](const WorkerMove& move) {
     if (is_staging(move.to)) return absl::OkStatus();
     return with_context(parts_.executor.restore(migration.id, move.worker, move.to, deadline),
@@ -244,7 +247,7 @@ absl::Status Mover::restore(const Migration& migration) {
 }
 
 absl::Status Mover::resume(const Migration& migration) {
-  if (migration.stays_paused) return absl::OkStatus();
+  if (migration.stays_paused) return confirm(migration, after(limit(Step::kResume)));
   return parts_.executor.resume(migration.id, migration.job, migration.after,
                                 after(limit(Step::kResume)));
 }
@@ -252,6 +255,11 @@ absl::Status Mover::resume(const Migration& migration) {
 absl::Status Mover::release(const Migration& migration) {
   const Deadline deadline = after(limit(Step::kRelease));
   const std::vector<std::string> order = order_after(migration);
+  if (migration.stays_paused) {
+    // No good iteration shows that the successors have the state; they say so themselves.
+    const absl::Status confirmed = confirm(migration, deadline);
+    if (!confirmed.ok()) return confirmed;
+  }
   for (const WorkerMove& move : migration.moves) {
     absl::Status status = parts_.executor.release(migration.id, move.worker, move.from, deadline);
     if (!status.ok() && !absl::IsNotFound(status)) return with_context(status, move.from);

@@ -68,6 +68,8 @@ class Mover {
   absl::Status pause(Migration& migration);
   absl::Status transfer(const Migration& migration);
   absl::Status restore(const Migration& migration);
+  /// The successors have the state.
+  absl::Status confirm(const Migration& migration, Deadline deadline);
   absl::Status resume(const Migration& migration);
   absl::Status release(const Migration& migration);
   absl::Status roll_back(const Migration& migration);

@@ -168,8 +168,8 @@ PlanRun::Reservation PlanRun::reservation() const {
 absl::Status PlanRun::try_to_reserve() {
   const Reservation wanted = reservation();
   if (wanted.name.empty()) return absl::OkStatus();
-  absl::Status status = scheduler_.reserve(
-      wanted.name, wanted.nodes, std::chrono::steady_clock::now() + mover_.limits().hold);
+  absl::Status status = scheduler_.reserve(wanted.name, wanted.nodes,
+                                           std::chrono::steady_clock::now() + mover_.limits().hold);
   reserved_ = status.ok();
   return status;
 }
@@ -240,7 +240,7 @@ std::map<WorkerName, PlanRun::Whereabouts> PlanRun::moved() const {
   std::map<WorkerName, Whereabouts> moved;
   for (const Migration& migration : migrations_) {
     if (migration.state == MigrationState::kAbandoned) {
-      std::erase_if(moved, [&](const auto& entry) { return entry.first.job == migration.job; });
+      for (const WorkerMove& move : migration.moves) moved.erase(move.worker);
     }
     if (migration.state != MigrationState::kReleased) continue;
     for (const WorkerMove& move : migration.moves) {

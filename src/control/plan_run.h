@@ -83,7 +83,7 @@ class PlanRun {
     std::string home;  ///< before the plan
     std::string now;   ///< or kStagingNode
   };
-  /// Without jobs that have ended.
+  /// Without those that were found to have ended with their job.
   std::map<WorkerName, Whereabouts> moved() const;
   std::set<WorkerName> staged() const;
   std::vector<std::string> places_for(const WorkerName& worker) const;
