@@ -53,12 +53,13 @@ class Job:
         lines = self.losses(rank)
         return lines[-1]["iteration"] if lines else -1
 
-    def losses(self, rank):
+    def losses(self, rank, pauses=False):
         path = os.path.join(self.out, f"rank-{rank}.jsonl")
         if not os.path.exists(path):
             return []
         with open(path) as lines:
-            return [json.loads(line) for line in lines if line.endswith("\n")]
+            all_lines = [json.loads(line) for line in lines if line.endswith("\n")]
+        return [line for line in all_lines if ("loss" in line) != pauses]
 
     def state(self, rank):
         with open(os.path.join(self.out, f"rank-{rank}.state.json")) as file:

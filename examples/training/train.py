@@ -155,6 +155,9 @@ def main():
         log.write(json.dumps({"iteration": training.iteration, "loss": loss.item().hex(),
                               "pid": os.getpid()}) + "\n")
         training.step()
+        if training.last_pause:
+            log.write(json.dumps({"pause": training.last_pause}) + "\n")
+            training.last_pause = None
     with open(os.path.join(options.out, f"rank-{world.rank}.state.json"), "w") as out:
         json.dump(whole_state(training), out)
     training.close()

@@ -14,6 +14,7 @@ import os
 import pickle
 import random
 import threading
+import time
 
 import torch
 
@@ -128,6 +129,7 @@ class Migratable:
         self.world = world
         self.iteration = 0
         self.group = None
+        self.last_pause = None  # seconds of the last pause: to commit, to stand still, to join
         self._schedulers = list(schedulers)
         self._state = dict(state or {})
         self._reducer = Reducer(model.parameters(), ordered=reducer == "ordered")
@@ -341,16 +343,22 @@ class Migratable:
         self.group.maximum(self._word)
         if not self.worker.boundary(self.iteration, int(self._word[0])):
             return
+        start = time.monotonic()
         self.arena.begin_epoch()
         with torch.no_grad():
             for view, tensor in self._strays():
                 view.copy_(tensor)
         self._save_objects()
         self.arena.commit(self.iteration, checksums=True)
+        committed = time.monotonic()
         generation = self.worker.paused()
+        told = time.monotonic()
         self.arena.begin_epoch()
         if generation is not None:
             self._join(generation)
+        joined = time.monotonic()
+        self.last_pause = {"commit": committed - start, "stand": told - committed,
+                           "join": joined - told}
 
     def close(self):
         """The job is done."""
