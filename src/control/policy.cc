@@ -110,6 +110,47 @@ std::string why_held_back(const Job& job, const PolicyRules& rules, const JobPas
   return "";
 }
 
+/// Jobs whose budget of moves the plan would overdraw.
+void check_budgets(const Snapshot& snapshot, const Plan& plan, int most,
+                   const std::vector<Journal::PastMove>& past, double now_s,
+                   std::vector<std::string>& reasons) {
+  std::map<std::string, int> before, moves;
+  for (const Journal::PastMove& move : past) {
+    if (now_s - move.ended_s <= kDay_s) ++before[move.worker.job];
+  }
+  for (const Round& round : plan.rounds) {
+    for (const Move& move : round) {
+      if (move.to != kStaging) ++moves[snapshot.jobs[snapshot.groups[move.group].job].id];
+    }
+  }
+  for (const auto& [job, count] : moves) {
+    if (before[job] + count <= most) continue;
+    reasons.push_back(
+        fmt::format("job {} had {} moves in 24 hours, and {} in the plan are more than {} in all",
+                    job, before[job], count, most));
+  }
+}
+
+/// Jobs that would be left without a node while all of their workers are staged: the scheduler's
+/// books cannot hold such a job.
+void check_staging(const Snapshot& snapshot, const Plan& plan, std::vector<std::string>& reasons) {
+  std::map<JobId, int> on_nodes;
+  for (const Group& group : snapshot.groups) {
+    on_nodes[group.job] += static_cast<int>(group.workers.size());
+  }
+  for (const Round& round : plan.rounds) {
+    for (const Move& move : round) {
+      int& left = on_nodes[snapshot.groups[move.group].job];
+      left += (move.from == kStaging) - (move.to == kStaging);
+    }
+    for (const auto& [job, left] : on_nodes) {
+      if (left > 0) continue;
+      reasons.push_back(
+          fmt::format("all workers of job {} would be staged at once", snapshot.jobs[job].id));
+    }
+  }
+}
+
 }  // namespace
 
 std::optional<Window> parse_window(std::string_view text) {
@@ -193,6 +234,8 @@ std::vector<std::string> objections(const Snapshot& snapshot, const Plan& plan, 
         fmt::format("{:.2f} GPU hours regained are less than {} times the {:.2f} paused",
                     gain.regained_gpu_h, rules.pay_back, gain.paused_gpu_h));
   }
+  check_budgets(snapshot, plan, rules.moves_per_job, past, now_s, reasons);
+  check_staging(snapshot, plan, reasons);
   std::map<std::string_view, RackId> racks;
   for (const Node& node : snapshot.nodes) racks[node.name] = node.rack;
   std::map<WorkerName, std::set<RackId>> left;  // within the loop detector's window
