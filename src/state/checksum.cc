@@ -13,7 +13,7 @@ static_assert(std::endian::native == std::endian::little, "checksums are of litt
 namespace {
 
 // Eight lanes, so that the multiplications of one 64-byte block do not wait for each other.
-constexpr size_t kLanes = 8;
+constexpr size_t kLanes = Checksum::kLanes;
 constexpr size_t kBlock = kLanes * sizeof(uint64_t);
 constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
 using Lanes = std::array<uint64_t, kLanes>;
@@ -43,8 +43,8 @@ uint64_t finish(const Lanes& lanes, uint64_t bytes) {
 }
 
 template <bool kCopy>
-uint64_t run(std::byte* target, std::span<const std::byte> source) {
-  Lanes lanes = start();
+void run(Lanes& into, std::byte* target, std::span<const std::byte> source) {
+  Lanes lanes = into;  // in registers
   const std::byte* from = source.data();
   size_t left = source.size();
   for (; left >= kBlock; left -= kBlock, from += kBlock) {
@@ -69,15 +69,30 @@ uint64_t run(std::byte* target, std::span<const std::byte> source) {
     if constexpr (kCopy) std::memcpy(target, words.data(), left);
     for (size_t i = 0; i < kLanes; ++i) take(lanes[i], words[i]);
   }
-  return finish(lanes, source.size());
+  into = lanes;
 }
 
 }  // namespace
 
-uint64_t checksum(std::span<const std::byte> bytes) { return run<false>(nullptr, bytes); }
+Checksum::Checksum() : lanes_(start()) {}
+
+void Checksum::add(std::span<const std::byte> piece) {
+  run<false>(lanes_, nullptr, piece);
+  bytes_ += piece.size();
+}
+
+uint64_t Checksum::value() const { return finish(lanes_, bytes_); }
+
+uint64_t checksum(std::span<const std::byte> bytes) {
+  Checksum sum;
+  sum.add(bytes);
+  return sum.value();
+}
 
 uint64_t copy_with_checksum(std::byte* target, std::span<const std::byte> source) {
-  return run<true>(target, source);
+  Lanes lanes = start();
+  run<true>(lanes, target, source);
+  return finish(lanes, source.size());
 }
 
 uint64_t combine_checksums(std::span<const uint64_t> chunks) {

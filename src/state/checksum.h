@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,6 +15,21 @@ namespace monkeytree {
 inline constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
 
 uint64_t checksum(std::span<const std::byte> bytes);
+
+/// The same checksum of bytes that come in pieces.
+class Checksum {
+ public:
+  static constexpr size_t kLanes = 8;
+
+  Checksum();
+  /// All pieces but the last are whole multiples of 64 bytes.
+  void add(std::span<const std::byte> piece);
+  uint64_t value() const;
+
+ private:
+  std::array<uint64_t, kLanes> lanes_;
+  uint64_t bytes_ = 0;
+};
 
 /// Copies and returns the checksum of what was read, in one pass. The ranges do not overlap.
 uint64_t copy_with_checksum(std::byte* target, std::span<const std::byte> source);

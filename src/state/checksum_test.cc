@@ -58,6 +58,22 @@ TEST(Checksum, DoesNotDependOnWhereTheBytesLie) {
   }
 }
 
+TEST(Checksum, MayComeInPieces) {
+  RandomSequence random(6);
+  for (int round = 0; round < 200; ++round) {
+    const std::vector<std::byte> data = drawn(random, random.below(1000));
+    Checksum sum;
+    size_t at = 0;
+    while (data.size() - at > 64) {
+      const size_t piece = 64 * (1 + random.below((data.size() - at) / 64));
+      sum.add(std::span(data).subspan(at, piece));
+      at += piece;
+    }
+    sum.add(std::span(data).subspan(at));
+    EXPECT_EQ(sum.value(), checksum(data));
+  }
+}
+
 TEST(Checksum, CopiesWhatItSums) {
   RandomSequence random(4);
   for (int round = 0; round < 300; ++round) {

@@ -23,6 +23,9 @@ using std::chrono::duration_cast;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
+// What is summed and then written, or read and then summed, at a time: fits a core's cache.
+constexpr size_t kWarmBytes = size_t{128} << 10;
+
 absl::Status unavailable(std::string_view what, int error) {
   return absl::UnavailableError(fmt::format("{}: {}", what, std::strerror(error)));
 }
@@ -174,8 +177,8 @@ absl::Status Connection::arm(Direction direction, bool patient) {
   return absl::OkStatus();
 }
 
-absl::Status Connection::write(std::span<const std::byte> first,
-                               std::span<const std::byte> second) {
+absl::Status Connection::write(std::span<const std::byte> first, std::span<const std::byte> second,
+                               bool more) {
   while (!first.empty() || !second.empty()) {
     if (absl::Status status = arm(Direction::kWrite, false); !status.ok()) return status;
     iovec pieces[2] = {{const_cast<std::byte*>(first.data()), first.size()},
@@ -183,7 +186,7 @@ absl::Status Connection::write(std::span<const std::byte> first,
     msghdr message{};
     message.msg_iov = pieces;
     message.msg_iovlen = second.empty() ? 1 : 2;
-    const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+    const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN) return timed_out();
@@ -213,16 +216,40 @@ absl::Status Connection::read(std::span<std::byte> bytes, bool patient) {
   return absl::OkStatus();
 }
 
-absl::Status Connection::read(std::span<std::byte> bytes) { return read(bytes, false); }
+absl::StatusOr<uint64_t> Connection::write_chunk(uint64_t chunk, std::span<const std::byte> bytes) {
+  const auto header = encode_header({FrameType::kChunk, bytes.size(), chunk, 0});
+  Checksum sum;
+  std::span<const std::byte> before = header;
+  for (size_t at = 0; at < bytes.size(); at += kWarmBytes) {
+    const auto piece = bytes.subspan(at, std::min(kWarmBytes, bytes.size() - at));
+    sum.add(piece);
+    if (absl::Status status = write(before, piece, true); !status.ok()) return status;
+    before = {};
+  }
+  const uint64_t value = sum.value();
+  const absl::Status status = write(before, std::as_bytes(std::span(&value, 1)));
+  if (!status.ok()) return status;
+  return value;
+}
 
-absl::Status Connection::write_frame(FrameType type, uint64_t argument,
-                                     std::span<const std::byte> body, uint64_t body_sum) {
-  return write(encode_header({type, body.size(), argument, body_sum}), body);
+absl::StatusOr<Connection::Chunk> Connection::read_chunk(std::span<std::byte> bytes) {
+  Checksum sum;
+  for (size_t at = 0; at < bytes.size(); at += kWarmBytes) {
+    const auto piece = bytes.subspan(at, std::min(kWarmBytes, bytes.size() - at));
+    if (absl::Status status = read(piece, false); !status.ok()) return status;
+    sum.add(piece);
+  }
+  uint64_t told = 0;
+  if (absl::Status status = read(std::as_writable_bytes(std::span(&told, 1)), false);
+      !status.ok()) {
+    return status;
+  }
+  return Chunk{told == sum.value(), told};
 }
 
 absl::Status Connection::write_frame(FrameType type, uint64_t argument, std::string_view body) {
   const auto bytes = std::as_bytes(std::span(body));
-  return write_frame(type, argument, bytes, checksum(bytes));
+  return write(encode_header({type, bytes.size(), argument, checksum(bytes)}), bytes);
 }
 
 absl::Status Connection::write_reply(const absl::Status& status, uint64_t argument) {

@@ -30,16 +30,21 @@ class Connection {
   void set_deadline(Deadline deadline) { deadline_ = deadline; }
 
   absl::Status write_frame(FrameType type, uint64_t argument, std::string_view body);
-  /// The same with a body whose checksum is known.
-  absl::Status write_frame(FrameType type, uint64_t argument, std::span<const std::byte> body,
-                           uint64_t body_sum);
+  /// A chunk: its checksum follows the bytes, so that they are summed while they are warm. Gives
+  /// the checksum.
+  absl::StatusOr<uint64_t> write_chunk(uint64_t chunk, std::span<const std::byte> bytes);
   absl::Status write_reply(const absl::Status& status, uint64_t argument = 0);
 
   /// The next header. `patient`: the peer may be silent up to the deadline.
   absl::StatusOr<FrameHeader> read_header(bool patient = false);
   /// The body after a header, checked.
   absl::StatusOr<std::string> read_body(const FrameHeader& header);
-  absl::Status read(std::span<std::byte> bytes);
+  /// The bytes of a chunk and their checksum after its header: whether they agree, and what it is.
+  struct Chunk {
+    bool whole = false;
+    uint64_t sum = 0;
+  };
+  absl::StatusOr<Chunk> read_chunk(std::span<std::byte> bytes);
   /// Bytes without a frame.
   absl::Status write_raw(std::span<const std::byte> bytes) { return write(bytes, {}); }
   /// The next header, which must be of this type.
@@ -62,7 +67,8 @@ class Connection {
  private:
   enum class Direction { kRead, kWrite };
   absl::Status arm(Direction direction, bool patient);
-  absl::Status write(std::span<const std::byte> first, std::span<const std::byte> second);
+  absl::Status write(std::span<const std::byte> first, std::span<const std::byte> second,
+                     bool more = false);
   absl::Status read(std::span<std::byte> bytes, bool patient);
   absl::Status timed_out() const;
 

@@ -24,7 +24,7 @@ enum class FrameType : uint32_t {
   kMemory,     ///< the sender's memfd comes with it (shm)
   kBegin,      ///< argument: epoch; body: a bit per buffer that this part brings
   kHave,       ///< a bit per chunk that has arrived and been checked
-  kChunk,      ///< argument: number of the chunk; body: its bytes
+  kChunk,      ///< argument: number of the chunk; body: its bytes, after which its checksum comes
   kStreamEnd,  ///< this stream brings no more
   kFinish,     ///< checksums of the buffers that this part brought
   kProgress,   ///< the other side is at work
@@ -40,7 +40,7 @@ struct FrameHeader {
   FrameType type = FrameType::kReply;
   uint64_t body_bytes = 0;
   uint64_t argument = 0;
-  uint64_t body_sum = 0;  ///< checksum of the body
+  uint64_t body_sum = 0;  ///< checksum of the body; 0 for a chunk
 };
 
 /// The longest body that a frame of this type may have.

@@ -394,18 +394,15 @@ absl::Status ReceiverOfSockets::serve_stream(Connection& connection, Incoming& i
     if (!ours) scratch.resize(kChunkBytes);
     const std::span<std::byte> bytes =
         ours ? incoming.bytes_of(place) : std::span(scratch).first(place.bytes);
-    const absl::Status status = connection.read(bytes);
-    if (status.ok()) incoming.count_received(place.bytes);
-    if (!ours) {
-      if (!status.ok()) return status;
+    const absl::StatusOr<Connection::Chunk> read = connection.read_chunk(bytes);
+    if (read.ok()) incoming.count_received(place.bytes);
+    if (ours && read.ok() && read->whole) {
+      incoming.complete(chunk, read->sum);
       continue;
     }
-    if (status.ok() && checksum(bytes) == header->body_sum) {
-      incoming.complete(chunk, header->body_sum);
-      continue;
-    }
-    incoming.release(chunk);
-    if (!status.ok()) return status;
+    if (ours) incoming.release(chunk);
+    if (!read.ok()) return read.status();
+    if (!ours) continue;
     ++damaged;
   }
 }

@@ -301,13 +301,10 @@ absl::Status SenderOfSockets::run_stream(Connection& connection,
   for (size_t at = next.fetch_add(1); at < missing.size(); at = next.fetch_add(1)) {
     const ChunkPlace place = chunks_.place(missing[at]);
     const auto bytes = arena_.buffer(place.buffer).subspan(place.offset, place.bytes);
-    const uint64_t sum = checksum(bytes);
-    sums_[missing[at]] = sum;
+    const absl::StatusOr<uint64_t> sum = connection.write_chunk(missing[at], bytes);
+    if (!sum.ok()) return sum.status();
+    sums_[missing[at]] = *sum;
     summed_[missing[at]] = 1;
-    if (absl::Status status = connection.write_frame(FrameType::kChunk, missing[at], bytes, sum);
-        !status.ok()) {
-      return status;
-    }
     sent_bytes_ += place.bytes;
   }
   uint64_t damaged = 0;
