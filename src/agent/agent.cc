@@ -208,6 +208,7 @@ absl::Status Agent::carry_out(const AgentCommand& command, Deadline deadline, Ag
       return prepare(command, deadline, reply);
     case AgentStep::kAnnounce:
       workers_->announce(command.migration, command.worker.job);
+      workers_->warm(command.worker).IgnoreError();  // most often it is on another node
       return absl::OkStatus();
     case AgentStep::kPause:
       return pause(command, deadline, reply);
@@ -253,7 +254,7 @@ absl::Status Agent::prepare(const AgentCommand& command, Deadline deadline, Agen
   }
   reply.user = successor->user;
   if (successor->phase == WorkerPhase::kRestored) return absl::OkStatus();
-  return workers_->warm(command.migration, command.worker, deadline);
+  return workers_->warm(command.worker);
 }
 
 absl::Status Agent::pause(const AgentCommand& command, Deadline deadline, AgentReply& reply) {

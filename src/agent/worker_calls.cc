@@ -108,16 +108,20 @@ absl::StatusOr<Workers::Successor> Workers::await_successor(const std::string& m
   }
 }
 
-absl::Status Workers::warm(const std::string& migration, const WorkerName& name,
-                           Deadline deadline) {
-  const absl::StatusOr<Successor> successor = await_successor(migration, name, deadline);
-  if (!successor.ok()) return successor.status();
+absl::Status Workers::warm(const WorkerName& name) {
+  std::shared_ptr<Arena> cold;
+  {
+    const Lock lock(mutex_);
+    const WorkerPointer worker = find(name);
+    if (!worker || worker->ended) return gone(name);
+    cold = worker->arena;
+  }
   absl::StatusOr<Arena> warm =
-      Arena::open(Fd(fcntl(successor->arena->fd(), F_DUPFD_CLOEXEC, 0)), {.prefault = true});
+      Arena::open(Fd(fcntl(cold->fd(), F_DUPFD_CLOEXEC, 0)), {.prefault = true});
   if (!warm.ok()) return warm.status();
   const Lock lock(mutex_);
   const WorkerPointer worker = find(name);
-  if (worker && worker->arena == successor->arena) {
+  if (worker && worker->arena == cold) {
     worker->arena = std::make_shared<Arena>(*std::move(warm));
   }
   return absl::OkStatus();

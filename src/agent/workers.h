@@ -59,8 +59,8 @@ class Workers {
   /// Waits for the successor of the migration, up to the deadline.
   absl::StatusOr<Successor> await_successor(const std::string& migration, const WorkerName& name,
                                             Deadline deadline);
-  /// The successor's pages have memory of their own, so that no first touch slows the move.
-  absl::Status warm(const std::string& migration, const WorkerName& name, Deadline deadline);
+  /// Maps all pages of the worker's arena now, so that no first touch slows the move.
+  absl::Status warm(const WorkerName& name);
   /// The arena of a worker that is paused for the migration; its process need not live any more.
   absl::StatusOr<std::shared_ptr<Arena>> paused_arena(const std::string& migration,
                                                       const WorkerName& name, Deadline deadline);

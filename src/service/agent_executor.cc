@@ -41,8 +41,8 @@ std::string choose_endpoint(const std::vector<std::string>& endpoints, bool same
   return endpoints.empty() ? "" : endpoints.front();
 }
 
-bool same_machine(const AgentHub::Node& a, const AgentHub::Node& b) {
-  return !a.hello.machine.empty() && a.hello.machine == b.hello.machine;
+bool same_machine(const AgentHello& a, const AgentHello& b) {
+  return !a.machine.empty() && a.machine == b.machine;
 }
 
 bool stands_by(WorkerPhase phase) {
@@ -63,28 +63,19 @@ WorkerReport report_of(const std::string& node, const WorkerState& worker,
   return out;
 }
 
-/// Where the worker is as far as agents say: the node, and the uid of its process.
-std::optional<std::pair<std::string, uint32_t>> place_of(
-    const std::map<std::string, AgentHub::Node>& nodes, const WorkerName& worker,
-    const std::string& migration) {
-  for (const auto& [name, node] : nodes) {
-    for (const WorkerState& state : node.state.workers) {
-      if (state.name == worker && state.phase != WorkerPhase::kRetired &&
-          state.phase != WorkerPhase::kWaiting && state.successor_of != migration) {
-        return std::pair(name, state.user);
-      }
-    }
-  }
-  return std::nullopt;
+/// Whether the process is the worker that the migration would move, as far as its agent says.
+bool is_source(const WorkerState& state, const WorkerName& worker, const std::string& migration) {
+  return state.name == worker && state.phase != WorkerPhase::kRetired &&
+         state.phase != WorkerPhase::kWaiting && state.successor_of != migration;
 }
 
 }  // namespace
 
 std::vector<AgentReport> AgentExecutor::agents() {
   std::vector<AgentReport> out;
-  const auto now = steady_clock::now();
-  for (const auto& [name, node] : hub_->nodes()) {
-    if (node.session == 0) continue;  // only routes are known for it
+  const auto now = std::chrono::steady_clock::now();
+  hub_->visit([&](const std::string& name, const AgentHub::Node& node) {
+    if (node.session == 0) return;  // only routes are known for it
     AgentReport& report = out.emplace_back();
     report.node = name;
     report.connected = node.link != nullptr;
@@ -95,22 +86,23 @@ std::vector<AgentReport> AgentExecutor::agents() {
       if (command == node.commands.end() || worker.ended) continue;
       report.workers.push_back(report_of(name, worker, command->second));
     }
-  }
+  });
   return out;
 }
 
 /// Only the user whose job it is may take its state over.
 absl::Status AgentExecutor::check_user(const WorkerName& worker, const std::string& node,
                                        uint32_t user) {
-  for (const auto& [name, known] : hub_->nodes()) {
+  absl::Status status;
+  hub_->visit([&](const std::string& name, const AgentHub::Node& known) {
     for (const WorkerState& state : known.state.workers) {
       if (state.name != worker || name == node || state.user == user) continue;
-      return absl::FailedPreconditionError(
+      status = absl::FailedPreconditionError(
           fmt::format("the successor of worker {} on {} runs as user {}, the worker as user {}",
                       to_string(worker), node, user, state.user));
     }
-  }
-  return absl::OkStatus();
+  });
+  return status;
 }
 
 absl::Status AgentExecutor::prepare(const std::string& migration, const WorkerName& worker,
@@ -122,49 +114,62 @@ absl::Status AgentExecutor::prepare(const std::string& migration, const WorkerNa
   const AgentReply reply = hub_->call(node, command, deadline);
   if (!reply.status.ok()) return reply.status;
   if (absl::Status status = check_user(worker, node, reply.user); !status.ok()) return status;
-  const AgentCommand hint =
-      command_for(AgentStep::kAnnounce, migration, WorkerName{worker.job, 0, 0});
-  for (const auto& [name, known] : hub_->nodes()) {
+  announce(migration, worker);
+  return absl::OkStatus();
+}
+
+/// Tells the job's other workers, and the agent of the one that leaves, to get ready. Nothing
+/// depends on it.
+void AgentExecutor::announce(const std::string& migration, const WorkerName& worker) {
+  std::vector<std::string> places;
+  hub_->visit([&](const std::string& name, const AgentHub::Node& known) {
     const auto& workers = known.state.workers;
     const bool there = std::any_of(workers.begin(), workers.end(), [&](const WorkerState& one) {
       return one.name.job == worker.job && one.phase == WorkerPhase::kRunning;
     });
-    if (there) hub_->send(name, hint);
+    if (there) places.push_back(name);
+  });
+  for (const std::string& name : places) {
+    hub_->send(name, command_for(AgentStep::kAnnounce, migration, worker));
   }
-  return absl::OkStatus();
 }
 
 absl::Status AgentExecutor::prepare_staging(const std::string& migration, const WorkerName& worker,
                                             int64_t state_bytes, Deadline deadline) {
-  const std::map<std::string, AgentHub::Node> nodes = hub_->nodes();
-  const auto place = place_of(nodes, worker, migration);
-  if (!place) {
-    return absl::NotFoundError(fmt::format("no agent knows worker {}", to_string(worker)));
-  }
   const std::string key = staging_key(migration, worker);
   const std::map<std::string, std::string> staged = hub_->staged();
   const auto held = staged.find(key);
-  // Most free memory first, another machine than the worker's before its own.
-  std::vector<std::pair<int64_t, std::string>> order;
-  for (const auto& [name, node] : nodes) {
+  std::string place;
+  std::vector<std::pair<int64_t, std::string>> order;  // free bytes, node
+  hub_->visit([&](const std::string& name, const AgentHub::Node& node) {
+    const auto& workers = node.state.workers;
+    const bool source = std::any_of(workers.begin(), workers.end(), [&](const WorkerState& one) {
+      return is_source(one, worker, migration);
+    });
+    if (source) place = name;
+    if (node.link == nullptr || node.hello.staging_quota == 0) return;
     const int64_t free = node.hello.staging_quota - node.state.staging_used;
     const bool holds = held != staged.end() && held->second == name;
-    if (node.link == nullptr || node.hello.staging_quota == 0) continue;
-    if (!holds && free < state_bytes) continue;
-    order.emplace_back(holds ? INT64_MAX : name == place->first ? -1 : free, name);
+    if (holds || free >= state_bytes) order.emplace_back(holds ? INT64_MAX : free, name);
+  });
+  if (place.empty()) {
+    return absl::NotFoundError(fmt::format("no agent knows worker {}", to_string(worker)));
+  }
+  // Most free memory first; the machine that the worker is on is the last choice.
+  for (auto& [free, name] : order) {
+    if (name == place && free != INT64_MAX) free = -1;
   }
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   absl::Status status = absl::FailedPreconditionError(
       fmt::format("no staging server has {} bytes free", state_bytes));
   for (const auto& [free, name] : order) {
-    const AgentHub::Node& server = nodes.at(name);
+    const AgentHello server = hub_->hello(name);
     AgentCommand command = command_for(AgentStep::kReserve, migration, worker);
-    command.access = server.hello.staging_access;
-    command.endpoint = choose_endpoint(server.hello.staging_endpoints,
-                                       same_machine(server, nodes.at(place->first)));
-    const AgentReply reply = hub_->call(place->first, command, deadline);
-    status = reply.status;
+    command.access = server.staging_access;
+    command.endpoint =
+        choose_endpoint(server.staging_endpoints, same_machine(server, hub_->hello(place)));
+    status = hub_->call(place, command, deadline).status;
     if (status.ok()) hub_->note_staged(key, name);
     if (!absl::IsResourceExhausted(status)) return status;
   }
@@ -178,6 +183,10 @@ absl::StatusOr<int64_t> AgentExecutor::pause(const std::string& migration, const
   for (const auto& [worker, node] : nodes) {
     calls.push_back({node, command_for(AgentStep::kPause, migration, worker)});
   }
+  // Nobody is stopped for an agent that may not come.
+  std::set<std::string> places;
+  for (const auto& [worker, node] : nodes) places.insert(node);
+  if (absl::Status status = hub_->await(places, deadline); !status.ok()) return status;
   hub_->call_all(calls, deadline, true);
   if (absl::Status status = worst(calls); !status.ok()) return status;
   if (calls.empty()) {
@@ -206,12 +215,11 @@ absl::Status AgentExecutor::to_staging(const std::string& migration, const Worke
   if (absl::Status status = hub_->await({held->second, from}, deadline); !status.ok()) {
     return status;
   }
-  const std::map<std::string, AgentHub::Node> nodes = hub_->nodes();
-  const AgentHub::Node& server = nodes.at(held->second);
+  const AgentHello server = hub_->hello(held->second);
   AgentCommand command = command_for(AgentStep::kStage, migration, worker);
-  command.access = server.hello.staging_access;
+  command.access = server.staging_access;
   command.endpoint =
-      choose_endpoint(server.hello.staging_endpoints, same_machine(server, nodes.at(from)));
+      choose_endpoint(server.staging_endpoints, same_machine(server, hub_->hello(from)));
   return hub_->call(from, command, deadline).status;
 }
 
@@ -237,10 +245,10 @@ absl::Status AgentExecutor::transfer(const std::string& migration, const WorkerN
   if (absl::Status status = hub_->await({sender, to}, deadline); !status.ok()) {
     return status;
   }
-  const std::map<std::string, AgentHub::Node> nodes = hub_->nodes();
   AgentCommand send =
       command_for(key.empty() ? AgentStep::kSend : AgentStep::kForward, migration, worker);
-  send.endpoint = choose_endpoint(open.endpoints, same_machine(nodes.at(sender), nodes.at(to)));
+  send.endpoint =
+      choose_endpoint(open.endpoints, same_machine(hub_->hello(sender), hub_->hello(to)));
   send.token = open.token;
   send.key = key;
   const AgentReply sent = hub_->call(sender, send, deadline);
@@ -261,7 +269,7 @@ absl::Status AgentExecutor::resume(const std::string& migration, const std::stri
   if (absl::Status status = hub_->await(places, deadline); !status.ok()) return status;
   Calls retire;
   std::vector<WorkerPeer> peers;
-  for (const auto& [name, known] : hub_->nodes()) {
+  hub_->visit([&](const std::string& name, const AgentHub::Node& known) {
     for (const WorkerState& worker : known.state.workers) {
       const auto place = nodes.find(worker.name);
       if (worker.name.job != job || place == nodes.end()) continue;
@@ -272,7 +280,7 @@ absl::Status AgentExecutor::resume(const std::string& migration, const std::stri
         retire.push_back({name, command_for(AgentStep::kRetire, migration, worker.name)});
       }
     }
-  }
+  });
   hub_->call_all(retire, deadline);
   for (const AgentHub::Call& call : retire) {
     const absl::Status& status = call.reply.status;
@@ -314,8 +322,8 @@ absl::Status AgentExecutor::roll_back(const std::string& migration, const std::s
   hub_->remember_undone(migration);
   const std::map<std::string, std::string> staged = hub_->staged();
   Calls calls;
-  for (const auto& [name, known] : hub_->nodes()) {
-    if (known.link == nullptr) continue;
+  hub_->visit([&](const std::string& name, const AgentHub::Node& known) {
+    if (known.link == nullptr) return;
     bool concerned = false;
     for (const WorkerState& worker : known.state.workers) {
       concerned = concerned || worker.name.job == job;
@@ -324,7 +332,7 @@ absl::Status AgentExecutor::roll_back(const std::string& migration, const std::s
       concerned = concerned || (holder == name && split_staging_key(key).first == migration);
     }
     if (concerned) calls.push_back({name, command_for(AgentStep::kUndo, migration, {job, 0, 0})});
-  }
+  });
   if (go_on) {
     for (const auto& [worker, node] : nodes) {
       calls.push_back({node, command_for(AgentStep::kCancel, migration, worker)});

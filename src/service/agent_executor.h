@@ -40,6 +40,7 @@ class AgentExecutor : public Executor {
                                int64_t state_bytes, Deadline deadline);
   absl::Status to_staging(const std::string& migration, const WorkerName& worker,
                           const std::string& from, Deadline deadline);
+  void announce(const std::string& migration, const WorkerName& worker);
   absl::Status check_user(const WorkerName& worker, const std::string& node, uint32_t user);
 
   const std::shared_ptr<AgentHub> hub_;

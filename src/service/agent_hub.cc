@@ -49,7 +49,7 @@ uint64_t AgentHub::came(AgentHello hello, AgentLink* link) {
   node.session = ++last_session_;
   node.heard = steady_clock::now();
   node.commands.clear();
-  node.state = hello.state;
+  node.state = std::exchange(hello.state, AgentState());
   node.hello = std::move(hello);
   if (!node.routes.empty()) link->send(node.routes);
   node.undoing.clear();
@@ -188,9 +188,15 @@ void AgentHub::send(const std::string& node, AgentCommand command) {
   found->second.link->send(command);
 }
 
-std::map<std::string, AgentHub::Node> AgentHub::nodes() const {
+void AgentHub::visit(const std::function<void(const std::string&, const Node&)>& look) const {
   const std::lock_guard lock(mutex_);
-  return nodes_;
+  for (const auto& [name, node] : nodes_) look(name, node);
+}
+
+AgentHello AgentHub::hello(const std::string& node) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = nodes_.find(node);
+  return found == nodes_.end() ? AgentHello() : found->second.hello;
 }
 
 absl::Status AgentHub::await(const std::set<std::string>& nodes, Deadline deadline) {

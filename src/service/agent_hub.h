@@ -77,8 +77,10 @@ class AgentHub {
   /// Sent to the node if it is connected; nobody waits for an answer.
   void send(const std::string& node, AgentCommand command);
 
-  /// A copy of all that is known, by node.
-  std::map<std::string, Node> nodes() const;
+  /// Shows all that is known, by node, with the lock held: `look` calls nothing here.
+  void visit(const std::function<void(const std::string&, const Node&)>& look) const;
+  /// What the agent of the node said of itself; empty where none has come.
+  AgentHello hello(const std::string& node) const;
   /// Waits until all have come, for as long as a call would.
   absl::Status await(const std::set<std::string>& nodes, Deadline deadline);
 

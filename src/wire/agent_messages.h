@@ -23,7 +23,8 @@ inline constexpr int kAgentProtocolVersion = 1;
 /// a job or a migration. All may be repeated.
 enum class AgentStep : uint8_t {
   kPrepare,   ///< the worker's successor stands ready, with memory for `state_bytes`
-  kAnnounce,  ///< the workers of the job on this node are told that the migration comes
+  kAnnounce,  ///< the workers of the job on this node are told that the migration comes; the arena
+              ///< of the one that leaves is warmed
   kPause,     ///< the worker stands still, its state committed with checksums
   kReceive,   ///< the successor's memory is open for a transfer: gives endpoints and a token
   kSend,      ///< the paused worker's state goes to `endpoint` under `token`
@@ -47,7 +48,7 @@ struct AgentCommand {
   uint64_t fence = 0;    ///< the controller's epoch; older ones than seen are refused
   AgentStep step = AgentStep::kPrepare;
   std::string migration;
-  WorkerName worker;  ///< kAnnounce: only its job counts; kUndo, kForward, kDrop: not used
+  WorkerName worker;  ///< kUndo, kForward, kDrop: not used
   std::chrono::milliseconds timeout{0};
   int64_t state_bytes = 0;        ///< kPrepare
   std::vector<WorkerPeer> peers;  ///< kResume
