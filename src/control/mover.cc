@@ -282,10 +282,14 @@ absl::Status Mover::release(const Migration& migration) {
 
 absl::Status Mover::roll_back(const Migration& migration) {
   const Deadline deadline = after(limit(Step::kRollBack));
-  const absl::Status undone = parts_.executor.roll_back(
-      migration.id, migration.job, migration.before, !migration.was_paused, deadline);
+  std::vector<absl::Status> statuses;
+  // Before it holds its nodes no worker was told of it; and the workers need not be where `before`
+  // has them when an earlier move of the job has been undone.
+  if (migration.state > MigrationState::kPlanned) {
+    statuses.push_back(parts_.executor.roll_back(migration.id, migration.job, migration.before,
+                                                 !migration.was_paused, deadline));
+  }
   // The nodes are given back even where an agent does not answer: its node may be gone for good.
-  std::vector<absl::Status> statuses = {undone};
   for (const WorkerMove& move : migration.moves) {
     if (is_staging(move.to)) continue;
     statuses.push_back(with_context(
