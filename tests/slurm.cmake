@@ -17,6 +17,7 @@ if(MONKEYTREE_TESTS)
     monkeytree_test(slurm_${name}_test SOURCES ${slurm_folder}/slurm_scheduler_test.cc
       USES monkeytree_scheduler monkeytree_slurm_cluster)
     target_compile_definitions(slurm_${name}_test PRIVATE MONKEYTREE_SLURM_FLAVOUR=k${flavour})
+    set_tests_properties(slurm_${name}_test PROPERTIES LABELS slurm RESOURCE_LOCK slurm)
   endforeach()
   monkeytree_test(slurm_refusals_test SOURCES ${slurm_folder}/slurm_refusals_test.cc
     USES monkeytree_scheduler monkeytree_slurm_cluster)

@@ -212,7 +212,12 @@ bool Controller::look(Observation& seen) {
     held_back_.try_emplace(job, "a move of it has just been undone");
   }
   mirror_.hold_back(held_back_);
+  // Known only once the scheduler has answered, and may change with its configuration.
+  std::string scheduler = parts_.scheduler.describe();
+  std::string read_only = parts_.scheduler.why_read_only();
   const std::lock_guard lock(mutex_);
+  view_.scheduler = std::move(scheduler);
+  view_.read_only = std::move(read_only);
   view_.ready = true;
   view_.trouble.clear();
   view_.agents = agents;

@@ -1,0 +1,339 @@
+#include "live_system.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "cluster/fragmentation.h"
+#include "inventory/slurm_scheduler.h"
+
+namespace monkeytree {
+namespace {
+
+constexpr const char* kToken = "0123456789abcdef0123456789abcdef";
+
+int free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+  socklen_t size = sizeof(address);
+  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  close(socket);
+  return ntohs(address.sin_port);
+}
+
+std::string read_all(const std::string& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct LogLine {
+  int64_t iteration = 0;
+  std::string process, node, sum;
+};
+
+std::vector<LogLine> log_of(const std::string& file) {
+  std::vector<LogLine> lines;
+  std::ifstream in(file);
+  LogLine line;
+  while (in >> line.iteration >> line.process >> line.node >> line.sum) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace
+
+ChildProcess::ChildProcess(const std::vector<std::string>& arguments,
+                           const std::map<std::string, std::string>& environment,
+                           const std::string& log_file) {
+  std::vector<char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  const pid_t parent = getpid();
+  process_ = fork();
+  if (process_ != 0) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+  for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+  const int log = open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  const int nothing = open("/dev/null", O_RDONLY);
+  dup2(nothing, 0);
+  dup2(log, 1);
+  dup2(log, 2);
+  execvp(argv[0], argv.data());
+  _exit(127);
+}
+
+ChildProcess::~ChildProcess() {
+  if (!running()) return;
+  signal(SIGKILL);
+  wait();
+}
+
+void ChildProcess::signal(int number) const {
+  if (exit_code_ < 0) kill(process_, number);
+}
+
+int ChildProcess::wait() {
+  int status = 0;
+  if (exit_code_ < 0 && waitpid(process_, &status, 0) == process_) {
+    exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  return exit_code_;
+}
+
+bool ChildProcess::running() {
+  int status = 0;
+  if (exit_code_ < 0 && waitpid(process_, &status, WNOHANG) == process_) {
+    exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  return exit_code_ < 0;
+}
+
+LiveSystem::LiveSystem(const Options& options) : uplinks_(options.uplinks) {
+  absl::StatusOr<std::unique_ptr<SlurmCluster>> cluster = SlurmCluster::start(options.slurm);
+  if (!cluster.ok()) {
+    ADD_FAILURE() << cluster.status();
+    std::abort();
+  }
+  slurm_ = *std::move(cluster);
+  for (const char* name : {"live", "live/jobs", "live/sockets"}) {
+    std::filesystem::create_directories(folder() + "/" + name);
+    chmod((folder() + "/" + name).c_str(), 0777);
+  }
+  http_port_ = free_port();
+  agents_port_ = free_port();
+  write_configuration(options);
+  start_controller();
+  for (const std::string& node : node_names(options.slurm)) start_agent(node);
+  EXPECT_TRUE(eventually([&] {
+    return number("/api/v1/status", "/agents/connected", 0) == static_cast<double>(agents_.size());
+  })) << get("/api/v1/status")
+      << logs();
+}
+
+LiveSystem::~LiveSystem() {
+  if (testing::Test::HasFailure()) std::fputs(logs().c_str(), stderr);
+  controller_.reset();
+  for (const std::string& job : job_ids_) slurm_->try_run({"scancel", job});
+  jobs_.clear();
+  agents_.clear();
+}
+
+void LiveSystem::write_configuration(const Options& options) {
+  {
+    std::ofstream token(file("token"));
+    token << kToken << "\n";
+  }
+  chmod(file("token").c_str(), 0600);
+  std::ofstream(file("controller.yaml"))
+      << fmt::format("mode: {}\njournal: {}\ntoken_file: {}\n", options.mode, file("journal.db"),
+                     file("token"))
+      << fmt::format("listen: {{http: '127.0.0.1:{}', agents: '127.0.0.1:{}'}}\n", http_port_,
+                     agents_port_)
+      << fmt::format("scheduler: {{kind: slurm, topology: {}, slurm_conf: {}, uplinks: '{}'}}\n",
+                     slurm_->topology(), slurm_->slurm_conf(), options.uplinks)
+      << "poll_s: 1\n"
+      << "policy: {min_age_s: 0, min_left_s: 0, cool_down_s: 0, pay_back: 0, moves_per_hour: 1000, "
+         "moves_per_job: 1000, loop_s: 0}\n"
+      << "steps: {first_retry_s: 0.1, longest_retry_s: 1, prepare_s: 60}\n"
+      << options.more;
+}
+
+void LiveSystem::start_controller() {
+  controller_ = std::make_unique<ChildProcess>(
+      std::vector<std::string>{MONKEYTREE_PROGRAM, "controller", "--config",
+                               file("controller.yaml")},
+      std::map<std::string, std::string>{{"SLURM_CONF", slurm_->slurm_conf()}},
+      file("controller.log"));
+  EXPECT_TRUE(eventually([&] { return !get("/healthz").empty(); })) << logs();
+}
+
+void LiveSystem::kill_controller() {
+  controller_->signal(SIGKILL);
+  controller_->wait();
+  controller_.reset();
+}
+
+void LiveSystem::stop_controller() {
+  controller_->signal(SIGTERM);
+  EXPECT_EQ(controller_->wait(), 0);
+  controller_.reset();
+}
+
+void LiveSystem::start_agent(const std::string& node) {
+  agents_[node] = std::make_unique<ChildProcess>(
+      std::vector<std::string>{MONKEYTREE_PROGRAM, "agent", "--node", node, "--controller",
+                               fmt::format("127.0.0.1:{}", agents_port_), "--socket",
+                               file("sockets/" + node), "--data", "127.0.0.1", "--staging-quota",
+                               "256MiB"},
+      std::map<std::string, std::string>{}, file("agent-" + node + ".log"));
+}
+
+void LiveSystem::kill_agent(const std::string& node) { agents_.erase(node); }
+
+std::string LiveSystem::submit(const std::vector<std::string>& nodes, int iterations) {
+  std::string list;
+  for (const std::string& node : nodes) list += (list.empty() ? "" : ",") + node;
+  std::vector<std::string> words = {"salloc",
+                                    "--no-shell",
+                                    fmt::format("--nodes={}", nodes.size()),
+                                    "--nodelist=" + list,
+                                    "--exclusive",
+                                    "--ntasks-per-node=1",
+                                    "--time=60",
+                                    fmt::format("--comment=dp={}", nodes.size())};
+  const bool gres =
+      slurm_->try_run({"scontrol", "show", "config"}).out.find("gpu") != std::string::npos;
+  if (gres) words.insert(words.end() - 1, fmt::format("--gres=gpu:{}", kGpusPerNode));
+  if (gres) words.back() = fmt::format("--comment=dp={},tp={}", nodes.size(), kGpusPerNode);
+  std::string id = slurm_->run(words);
+  const size_t digits = id.find_first_of("0123456789");
+  id = id.substr(digits, id.find_first_not_of("0123456789", digits) - digits);
+  job_ids_.push_back(id);
+  // salloc without a shell leaves a job without a batch script, so every worker may move; when all
+  // workers have ended, the job is ended as its launcher would.
+  const std::string command = fmt::format(
+      "srun --jobid={0} --nodes={1} --ntasks={1} --kill-on-bad-exit=0 {2} --folder {3} --workers "
+      "{1} --iterations {4} --interval-ms 20 --agent-socket {5}/%N",
+      id, nodes.size(), MONKEYTREE_WORKER, file("jobs"), iterations, file("sockets"));
+  jobs_[id] = std::make_unique<ChildProcess>(
+      std::vector<std::string>{"/bin/sh", "-c", command},
+      std::map<std::string, std::string>{{"SLURM_CONF", slurm_->slurm_conf()}},
+      file("job-" + id + ".log"));
+  notify();
+  return id;
+}
+
+void LiveSystem::notify() { post("/api/v1/notify", "{}"); }
+
+std::string LiveSystem::get(const std::string& path) {
+  httplib::Client client("127.0.0.1", http_port_);
+  client.set_read_timeout(10);
+  const httplib::Result answer = client.Get(path.c_str());
+  return answer && answer->status == 200 ? answer->body : "";
+}
+
+int LiveSystem::post(const std::string& path, const std::string& body) {
+  httplib::Client client("127.0.0.1", http_port_);
+  client.set_read_timeout(60);
+  client.set_default_headers({{"Authorization", fmt::format("Bearer {}", kToken)}});
+  const httplib::Result answer = client.Post(path.c_str(), body, "application/json");
+  return answer ? answer->status : 0;
+}
+
+double LiveSystem::number(const std::string& path, const std::string& pointer, double otherwise) {
+  const nlohmann::json page = nlohmann::json::parse(get(path), nullptr, false);
+  const nlohmann::json::json_pointer at(pointer);
+  if (page.is_discarded() || !page.contains(at) || !page.at(at).is_number()) return otherwise;
+  return page.at(at).get<double>();
+}
+
+Snapshot LiveSystem::books() {
+  SlurmSettings settings;
+  settings.topology = slurm_->topology();
+  settings.slurm_conf = slurm_->slurm_conf();
+  settings.uplinks = std::to_string(uplinks_);
+  SlurmScheduler scheduler(settings);
+  absl::StatusOr<Observation> seen =
+      scheduler.observe(std::chrono::steady_clock::now() + std::chrono::seconds(60));
+  EXPECT_TRUE(seen.ok()) << seen.status();
+  return seen.ok() ? seen->snapshot : Snapshot();
+}
+
+int LiveSystem::excess() {
+  const Snapshot snapshot = books();
+  return monkeytree::excess(fragmentation(snapshot), bounds(snapshot));
+}
+
+bool LiveSystem::eventually(const std::function<bool()>& what, std::chrono::seconds limit) {
+  const auto give_up = std::chrono::steady_clock::now() + limit;
+  while (!what()) {
+    if (std::chrono::steady_clock::now() > give_up) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  return true;
+}
+
+std::string LiveSystem::state(const std::string& job) {
+  const std::string text = slurm_->try_run({"scontrol", "--oneliner", "show", "job", job}).out;
+  const size_t at = text.find("JobState=");
+  if (at == std::string::npos) return "gone";
+  return text.substr(at + 9, text.find(' ', at) - at - 9);
+}
+
+int64_t LiveSystem::iterations(const std::string& job, int workers) {
+  int64_t least = INT64_MAX;
+  for (int w = 0; w < workers; ++w) {
+    const std::vector<LogLine> log = log_of(file(fmt::format("jobs/{}.0.{}.log", job, w)));
+    least = std::min(least, log.empty() ? 0 : log.back().iteration);
+  }
+  return least;
+}
+
+std::string LiveSystem::check_logs(const std::string& job, int workers, int iterations) {
+  std::vector<std::string> sums;
+  for (int w = 0; w < workers; ++w) {
+    const std::vector<LogLine> log = log_of(file(fmt::format("jobs/{}.0.{}.log", job, w)));
+    if (log.size() != static_cast<size_t>(iterations)) {
+      return fmt::format("worker {} of job {} did {} iterations", w, job, log.size());
+    }
+    std::set<std::string> processes;
+    for (size_t i = 0; i < log.size(); ++i) {
+      if (log[i].iteration != static_cast<int64_t>(i + 1)) {
+        return fmt::format("worker {} of job {}: line {} is iteration {}", w, job, i + 1,
+                           log[i].iteration);
+      }
+      // Once a process has been succeeded it never comes back.
+      const bool another = i > 0 && log[i].process != log[i - 1].process;
+      if (another && processes.contains(log[i].process)) {
+        return fmt::format("worker {} of job {}: process {} ran again", w, job, log[i].process);
+      }
+      processes.insert(log[i].process);
+      if (w == 0) {
+        sums.push_back(log[i].sum);
+      } else if (log[i].sum != sums[i]) {
+        return fmt::format("workers of job {} disagree about iteration {}", job, i + 1);
+      }
+    }
+  }
+  return "";
+}
+
+int LiveSystem::places(const std::string& job, int worker) {
+  std::set<std::string> nodes;
+  for (const LogLine& line : log_of(file(fmt::format("jobs/{}.0.{}.log", job, worker)))) {
+    nodes.insert(line.node);
+  }
+  return static_cast<int>(nodes.size());
+}
+
+std::string LiveSystem::logs() const {
+  std::ostringstream out;
+  for (const auto& entry : std::filesystem::directory_iterator(folder() + "/live")) {
+    if (entry.path().extension() != ".log") continue;
+    const std::string text = read_all(entry.path());
+    out << "==== " << entry.path().filename().string() << "\n"
+        << text.substr(text.size() > 3000 ? text.size() - 3000 : 0) << "\n";
+  }
+  return out.str();
+}
+
+}  // namespace monkeytree

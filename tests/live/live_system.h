@@ -1,0 +1,100 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/snapshot.h"
+#include "slurm_cluster.h"
+
+namespace monkeytree {
+
+/// A child process that ends with its owner.
+class ChildProcess {
+ public:
+  /// Output and errors are appended to `log_file`.
+  ChildProcess(const std::vector<std::string>& arguments,
+               const std::map<std::string, std::string>& environment, const std::string& log_file);
+  ~ChildProcess();  ///< kills it
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+
+  void signal(int number) const;
+  int wait();  ///< exit code, or 128 + signal
+  bool running();
+
+ private:
+  pid_t process_ = 0;
+  int exit_code_ = -1;
+};
+
+/// A real Slurm with a controller and an agent for each node, all as processes of their own, and
+/// training jobs of stand-in workers.
+class LiveSystem {
+ public:
+  struct Options {
+    SlurmClusterOptions slurm;
+    std::string mode = "enforce";
+    int uplinks = 1;
+    std::string more;  ///< lines for the controller's configuration
+  };
+  explicit LiveSystem(const Options& options);
+  ~LiveSystem();
+
+  SlurmCluster& slurm() { return *slurm_; }
+  const std::string& folder() const { return slurm_->folder(); }
+  std::string file(const std::string& name) const { return folder() + "/live/" + name; }
+
+  void start_controller();
+  void kill_controller();  ///< as power would
+  void stop_controller();  ///< as systemd would
+  void start_agent(const std::string& node);
+  void kill_agent(const std::string& node);
+
+  /// A job of one stand-in worker on each node; it ends by itself after the iterations.
+  std::string submit(const std::vector<std::string>& nodes, int iterations);
+  /// Tells the controller that something has happened, as the epilog would.
+  void notify();
+
+  /// A page of the controller's interface, "" where it does not answer.
+  std::string get(const std::string& path);
+  /// With the token.
+  int post(const std::string& path, const std::string& body = "");
+  /// The number at a JSON pointer of a page; `otherwise` where there is none.
+  double number(const std::string& path, const std::string& pointer, double otherwise);
+
+  /// What Slurm says, as a snapshot; degrees over the bound are counted from it.
+  Snapshot books();
+  int excess();
+
+  /// Waits for it, for minutes.
+  static bool eventually(const std::function<bool()>& what,
+                         std::chrono::seconds limit = std::chrono::seconds(180));
+  std::string state(const std::string& job);
+  /// Iterations that all workers of the job have done.
+  int64_t iterations(const std::string& job, int workers);
+  /// Checks the logs of a job that has ended: each worker has done each iteration once, in order,
+  /// in one process at a time, and all sums agree. "" or what is wrong.
+  std::string check_logs(const std::string& job, int workers, int iterations);
+  /// On how many nodes the worker has run, by its log.
+  int places(const std::string& job, int worker);
+  /// What went wrong, for a failed test: the ends of all logs.
+  std::string logs() const;
+
+ private:
+  void write_configuration(const Options& options);
+
+  std::unique_ptr<SlurmCluster> slurm_;
+  int uplinks_;
+  int http_port_ = 0, agents_port_ = 0;
+  std::unique_ptr<ChildProcess> controller_;
+  std::map<std::string, std::unique_ptr<ChildProcess>> agents_, jobs_;
+  std::vector<std::string> job_ids_;
+};
+
+}  // namespace monkeytree
