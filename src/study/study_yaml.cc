@@ -117,7 +117,7 @@ class StudyReader {
       at.error_expected("a value");
       return std::nullopt;
     }
-    const std::optional<std::string> text = at.is_list() ? flow_text(at) : at.nonempty_string();
+    std::optional<std::string> text = at.is_list() ? flow_text(at) : at.nonempty_string();
     if (!text) return std::nullopt;
     const auto same =
         std::find_if(axis.values.begin(), axis.values.end(), [&](const std::string& other) {
