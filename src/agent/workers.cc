@@ -20,7 +20,7 @@
 namespace monkeytree {
 namespace {
 
-constexpr size_t kMaxConnections = 1024;
+constexpr size_t kMaxStrangers = 64;  // connections without a hello
 constexpr int kSweepMs = 60'000;
 
 Fd open_process(pid_t process) {
@@ -110,14 +110,25 @@ void Workers::accept_all() {
     Fd socket(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return;
     const absl::StatusOr<PeerProcess> process = peer_process(socket.get());
-    if (!process.ok() || connections_.size() >= kMaxConnections) {
-      options_.log(LogLevel::kWarning, "connection refused", {{"reason", "too many connections"}});
-      continue;
-    }
+    if (!process.ok()) continue;
     const int number = socket.get();
     watch(number);
-    connections_[number] = {std::move(socket), *process, 0};
+    connections_[number] = {std::move(socket), *process, 0, ++last_connection_};
+    drop_oldest_stranger();
   }
+}
+
+/// Whoever only connects, and says nothing, makes room for others.
+void Workers::drop_oldest_stranger() {
+  size_t strangers = 0;
+  auto oldest = connections_.end();
+  for (auto one = connections_.begin(); one != connections_.end(); ++one) {
+    if (one->second.instance != 0) continue;
+    ++strangers;
+    const bool older = oldest == connections_.end() || one->second.number < oldest->second.number;
+    if (older) oldest = one;
+  }
+  if (strangers > kMaxStrangers) connections_.erase(oldest);
 }
 
 /// One packet a turn, so that no worker keeps others waiting.
@@ -141,15 +152,16 @@ void Workers::read_from(int socket) {
 void Workers::handle(int socket, Packet packet) {
   const Connection& connection = connections_.at(socket);
   const absl::StatusOr<FromWorker> message = read_from_worker(packet.bytes);
+  const WorkerHello* const hello = message.ok() ? std::get_if<WorkerHello>(&*message) : nullptr;
   std::string fault;
-  const WorkerHello* hello = nullptr;
   if (!message.ok()) {
     fault = std::string(message.status().message());
-  } else {
-    hello = std::get_if<WorkerHello>(&*message);
-    if (connection.instance == 0 && hello == nullptr) fault = "the first packet must be a hello";
-    if (connection.instance != 0 && hello != nullptr) fault = "a second hello";
-    if (connection.instance != 0 && packet.attached.valid()) fault = "a descriptor out of place";
+  } else if (connection.instance == 0 && hello == nullptr) {
+    fault = "the first packet must be a hello";
+  } else if (connection.instance != 0 && hello != nullptr) {
+    fault = "a second hello";
+  } else if (connection.instance != 0 && packet.attached.valid()) {
+    fault = "a descriptor out of place";
   }
   if (!fault.empty()) {
     options_.log(LogLevel::kWarning, "packet refused",
@@ -200,50 +212,62 @@ std::string Workers::why_not_admitted(const Connection& connection, const Worker
   return count < options_.max_workers ? "" : fmt::format("more than {} workers", count);
 }
 
-absl::Status Workers::admit(int socket, const WorkerHello& hello, Fd arena) {
+/// The arena behind the descriptor, where it is as the hello says.
+absl::StatusOr<std::shared_ptr<Arena>> Workers::open_arena(const WorkerHello& hello, Fd fd) {
+  absl::StatusOr<Arena> arena = Arena::open(std::move(fd), {.prefault = false});
+  if (!arena.ok()) return arena.status();
+  if (arena->payload_bytes() != static_cast<uint64_t>(hello.state_bytes)) {
+    return absl::InvalidArgumentError(
+        fmt::format("hello tells of {} bytes of state, the arena's buffers hold {}",
+                    hello.state_bytes, arena->payload_bytes()));
+  }
+  return std::make_shared<Arena>(*std::move(arena));
+}
+
+Workers::WorkerPointer Workers::add(const Connection& connection) {
+  const auto worker = std::make_shared<Worker>();
+  worker->instance = ++last_instance_;
+  worker->process = connection.process;
+  worker->process_fd = open_process(connection.process.process);
+  workers_[worker->instance] = worker;
+  if (worker->process_fd.valid()) {
+    processes_[worker->process_fd.get()] = worker->instance;
+    watch(worker->process_fd.get());
+  }
+  return worker;
+}
+
+absl::Status Workers::admit(int socket, const WorkerHello& hello, Fd fd) {
   Connection& connection = connections_.at(socket);
   if (const std::string why = why_not_admitted(connection, hello); !why.empty()) {
     return absl::AlreadyExistsError(why);
   }
-  if (!arena.valid()) return absl::InvalidArgumentError("hello comes without the arena's memfd");
-  const ino_t inode = inode_of(arena.get());
+  if (!fd.valid()) return absl::InvalidArgumentError("hello comes without the arena's memfd");
+  const ino_t inode = inode_of(fd.get());
   WorkerPointer worker = find(hello.name);
-  if (worker && (worker->ended || !alive(*worker))) {
+  if (worker && !alive(*worker)) {
     remove(worker->instance);
     worker = nullptr;
   }
+  std::shared_ptr<Arena> arena = worker ? worker->arena : nullptr;
   if (!worker || worker->arena_inode != inode) {
-    absl::StatusOr<Arena> opened = Arena::open(std::move(arena), {.prefault = false});
+    absl::StatusOr<std::shared_ptr<Arena>> opened = open_arena(hello, std::move(fd));
     if (!opened.ok()) return opened.status();
-    if (opened->payload_bytes() != static_cast<uint64_t>(hello.state_bytes)) {
-      return absl::InvalidArgumentError(
-          fmt::format("hello tells of {} bytes of state, the arena's buffers hold {}",
-                      hello.state_bytes, opened->payload_bytes()));
-    }
-    if (!worker) {
-      worker = std::make_shared<Worker>();
-      worker->instance = ++last_instance_;
-      worker->process = connection.process;
-      worker->process_fd = open_process(connection.process.process);
-      workers_[worker->instance] = worker;
-      if (worker->process_fd.valid()) {
-        processes_[worker->process_fd.get()] = worker->instance;
-        watch(worker->process_fd.get());
-      }
-    }
-    worker->arena = std::make_shared<Arena>(*std::move(opened));
-    worker->arena_inode = inode;
+    arena = *std::move(opened);
   }
-  const bool whole = worker->arena->committed_epoch().has_value() && worker->arena->has_checksums();
-  if (hello.phase == WorkerPhase::kPaused && !whole) {
+  const std::optional<uint64_t> epoch = arena->committed_epoch();
+  if (hello.phase == WorkerPhase::kPaused && !(epoch && arena->has_checksums())) {
     return absl::InvalidArgumentError("paused, but its arena is not committed with checksums");
   }
-  if (worker->socket >= 0) close_connection(worker->socket);
+  if (!worker) worker = add(connection);
+  if (worker->socket >= 0) connections_.erase(worker->socket);  // it has lost that one
+  worker->arena = std::move(arena);
+  worker->arena_inode = inode;
+  worker->epoch = static_cast<int64_t>(epoch.value_or(0));
   // What was retired stays so, whatever the process says.
   const bool retired = worker->now.phase == WorkerPhase::kRetired;
   worker->now = hello;
   if (retired) worker->now.phase = WorkerPhase::kRetired;
-  worker->epoch = static_cast<int64_t>(worker->arena->committed_epoch().value_or(0));
   worker->socket = socket;
   ++worker->connection;
   worker->leaving = false;

@@ -113,6 +113,7 @@ class Workers {
     Fd socket;
     PeerProcess process;
     uint64_t instance = 0;  ///< 0 before its hello
+    uint64_t number = 0;    ///< in the order they came
   };
   using Lock = std::unique_lock<std::mutex>;
   using WorkerPointer = std::shared_ptr<Worker>;
@@ -125,10 +126,13 @@ class Workers {
   // The thread that reads. With mutex_ held, apart from loop().
   void loop();
   void accept_all();
+  void drop_oldest_stranger();
   void read_from(int socket);
   void handle(int socket, Packet packet);
   void handle_hello(int socket, const WorkerHello& hello, Fd arena);
-  absl::Status admit(int socket, const WorkerHello& hello, Fd arena);
+  absl::Status admit(int socket, const WorkerHello& hello, Fd fd);
+  static absl::StatusOr<std::shared_ptr<Arena>> open_arena(const WorkerHello& hello, Fd fd);
+  std::shared_ptr<Worker> add(const Connection& connection);
   std::string why_not_admitted(const Connection& connection, const WorkerHello& hello);
   void take(Worker& worker, const FromWorker& message);
   void take_paused(Worker& worker, const WorkerPaused& message);
@@ -166,7 +170,7 @@ class Workers {
   std::map<uint64_t, WorkerPointer> workers_;  ///< by instance
   std::deque<std::string> called_off_;         ///< migrations, the last few
   std::deque<std::pair<std::string, WorkerName>> released_;
-  uint64_t last_instance_ = 0;
+  uint64_t last_instance_ = 0, last_connection_ = 0;
   std::thread thread_;
 };
 
