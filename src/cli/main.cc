@@ -12,8 +12,13 @@
 #include "cli/check.h"
 #include "cli/common.h"
 #include "cli/completion.h"
+#include "cli/controller.h"
+#include "cli/emulate.h"
 #include "cli/help.h"
 #include "cli/import.h"
+#include "cli/live.h"
+#include "cli/notify.h"
+#include "cli/notify_fast.h"
 #include "cli/plan.h"
 #include "cli/report.h"
 #include "cli/route.h"
@@ -37,6 +42,8 @@ constexpr const char* kExamples =
     "  monkeytree simulate scenario.yaml       what congestion costs, simulated\n"
     "  monkeytree report --help                what it has cost you: from Slurm's log\n"
     "  monkeytree study                        many runs as a page with charts\n"
+    "  monkeytree controller --config FILE     watches a cluster, mends it where it may\n"
+    "  monkeytree status                       how a running controller is\n"
     "  monkeytree COMMAND --help               what a command takes, by example\n"
     "\n"
     "Exit codes: 0 done, 1 failed, 2 bad usage or bad input, 3 infeasible or refuted,\n"
@@ -70,7 +77,11 @@ int run(int argc, char** argv) {
   add_simulate(app, exit_code);
   add_report(app, exit_code);
   add_study(app, exit_code);
+  add_controller(app, exit_code);
   add_agent(app, exit_code);
+  add_notify(app, exit_code);
+  add_live(app, exit_code);
+  add_emulate(app, exit_code);
   add_completion(app, exit_code);
   refuse_empty_values(app);
   try {
@@ -88,6 +99,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // writing then reports a reader that has gone away
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is then an error like a full disk
   try {
+    if (monkeytree::is_notify(argc, argv)) return monkeytree::notify_fast(argc, argv, 2);
     return monkeytree::run(argc, argv);
   } catch (const std::bad_alloc&) {
     monkeytree::print_error("not enough memory");

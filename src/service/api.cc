@@ -10,9 +10,9 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "cluster/snapshot_json.h"
+#include "service/address.h"
 #include "service/api_input.h"
 #include "service/api_json.h"
-#include "service/config.h"
 #include "service/token.h"
 
 namespace monkeytree {

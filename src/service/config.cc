@@ -1,11 +1,8 @@
 #include "service/config.h"
 
-#include <absl/strings/str_split.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -16,7 +13,6 @@ namespace {
 
 constexpr double kWeek_s = 7 * 86400;
 constexpr double kMost = 1e9;
-constexpr int kMaxPort = 65535;
 
 constexpr std::array<std::string_view, 3> kModes = {"observe", "recommend", "enforce"};
 constexpr std::array<std::string_view, 3> kKinds = {"slurm", "emulated", "recorded"};
@@ -281,49 +277,6 @@ class ConfigReader {
 };
 
 }  // namespace
-
-std::optional<ListenAddress> parse_address(std::string_view text) {
-  const size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos || colon == 0) return std::nullopt;
-  ListenAddress address;
-  std::string_view host = text.substr(0, colon);
-  if (host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string_view::npos) {
-    return std::nullopt;
-  }
-  const bool sound = std::all_of(host.begin(), host.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '-' || c == ':' || c == '_';
-  });
-  if (host.empty() || host.size() > 253 || !sound) return std::nullopt;
-  address.host = host;
-  const std::string_view port = text.substr(colon + 1);
-  const auto [end, fault] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-  if (fault != std::errc() || end != port.data() + port.size() || address.port < 0 ||
-      address.port > kMaxPort) {
-    return std::nullopt;
-  }
-  return address;
-}
-
-std::string to_string(const ListenAddress& address) {
-  return address.host.find(':') == std::string::npos
-             ? fmt::format("{}:{}", address.host, address.port)
-             : fmt::format("[{}]:{}", address.host, address.port);
-}
-
-bool is_loopback(std::string_view host) {
-  if (host == "localhost" || host == "::1") return true;
-  // A name such as 127.evil.example is none: four numbers and nothing else.
-  const std::vector<std::string> parts =
-      absl::StrSplit(absl::string_view(host.data(), host.size()), '.');
-  if (parts.size() != 4 || parts[0] != "127") return false;
-  return std::all_of(parts.begin(), parts.end(), [](const std::string& part) {
-    return !part.empty() && part.size() <= 3 &&
-           std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
-  });
-}
 
 std::optional<ServiceConfig> parse_config(std::string_view text, std::string_view file,
                                           Diagnostics& diagnostics) {

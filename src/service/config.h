@@ -9,22 +9,11 @@
 #include "base/diagnostics.h"
 #include "control/controller.h"
 #include "inventory/slurm_scheduler.h"
+#include "service/address.h"
 
 /// The controller's configuration file: YAML, docs/operating.md has the table,
 /// packaging/controller.yaml names every field with its default.
 namespace monkeytree {
-
-/// An address to listen on: "127.0.0.1:7460", "[::1]:7460", "host:0" (any free port).
-struct ListenAddress {
-  std::string host;  ///< without brackets
-  int port = 0;
-  friend bool operator==(const ListenAddress&, const ListenAddress&) = default;
-};
-/// nullopt where the text is none.
-std::optional<ListenAddress> parse_address(std::string_view text);
-std::string to_string(const ListenAddress& address);
-/// Only processes of this machine reach it: 127.0.0.0/8, ::1, localhost.
-bool is_loopback(std::string_view host);
 
 /// A cluster in memory, for trying out and for the demo.
 struct EmulatedSettings {

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "service/config.h"
+#include "service/address.h"
 #include "service/http_message.h"
 
 namespace monkeytree {

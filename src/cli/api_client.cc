@@ -1,0 +1,150 @@
+#include "cli/api_client.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <memory>
+#include <system_error>
+
+namespace monkeytree {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMaxAnswer = size_t{512} << 20;
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+/// A connection that never waits beyond its deadline.
+class Call {
+ public:
+  Call(const ListenAddress& address, Clock::time_point deadline)
+      : address_(address), deadline_(deadline) {}
+  ~Call() {
+    if (socket_ >= 0) close(socket_);
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  absl::Status connect() {
+    addrinfo hints{};
+    hints.ai_family = AF_UNSPEC;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* raw = nullptr;
+    const int fault =
+        getaddrinfo(address_.host.c_str(), std::to_string(address_.port).c_str(), &hints, &raw);
+    if (fault != 0) return gone(gai_strerror(fault));
+    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(raw, &freeaddrinfo);
+    absl::Status status;
+    for (const addrinfo* one = all.get(); one != nullptr; one = one->ai_next) {
+      status = try_one(*one);
+      if (status.ok()) return status;
+    }
+    return status;
+  }
+
+  absl::Status send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent < 0 && errno == EAGAIN) {
+        if (!wait_for(POLLOUT)) return late();
+        continue;
+      }
+      // What was refused before it was all sent has its answer waiting.
+      if (sent < 0) return absl::OkStatus();
+      bytes.remove_prefix(static_cast<size_t>(sent));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> receive() {
+    std::string got;
+    std::array<char, 64 << 10> buffer;  // NOLINT: filled by recv
+    while (true) {
+      if (!wait_for(POLLIN)) return late();
+      const ssize_t count = recv(socket_, buffer.data(), buffer.size(), 0);
+      if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+      if (count < 0) return gone(reason(errno));
+      if (count == 0) return got;
+      got.append(buffer.data(), static_cast<size_t>(count));
+      if (got.size() > kMaxAnswer) return gone("an answer without end");
+    }
+  }
+
+  absl::Status gone(std::string_view why) const {
+    return absl::UnavailableError(
+        fmt::format("no controller answers at {}: {}", to_string(address_), why));
+  }
+
+ private:
+  absl::Status late() const {
+    return absl::DeadlineExceededError(
+        fmt::format("the controller at {} did not answer in time", to_string(address_)));
+  }
+
+  absl::Status try_one(const addrinfo& one) {
+    if (socket_ >= 0) close(socket_);
+    socket_ = socket(one.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (socket_ < 0) return gone(reason(errno));
+    if (::connect(socket_, one.ai_addr, one.ai_addrlen) == 0) return absl::OkStatus();
+    if (errno != EINPROGRESS) return gone(reason(errno));
+    if (!wait_for(POLLOUT)) return late();
+    int error = 0;
+    socklen_t size = sizeof error;
+    getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &size);
+    return error == 0 ? absl::OkStatus() : gone(reason(error));
+  }
+
+  bool wait_for(short events) {
+    while (true) {
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
+      if (left <= 0) return false;
+      pollfd ready{socket_, events, 0};
+      const int count = poll(&ready, 1, static_cast<int>(left));
+      if (count > 0) return true;
+      if (count < 0 && errno != EINTR) return false;
+    }
+  }
+
+  const ListenAddress& address_;
+  const Clock::time_point deadline_;
+  int socket_ = -1;
+};
+
+}  // namespace
+
+absl::StatusOr<ApiAnswer> call_api(const ListenAddress& address, std::string_view method,
+                                   std::string_view target, std::string_view body,
+                                   std::string_view token, std::chrono::milliseconds limit) {
+  Call call(address, Clock::now() + limit);
+  if (absl::Status status = call.connect(); !status.ok()) return status;
+  std::string request =
+      fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", method, target, to_string(address));
+  if (!token.empty()) request += fmt::format("Authorization: Bearer {}\r\n", token);
+  if (!body.empty()) request += "Content-Type: application/json\r\n";
+  request += fmt::format("Content-Length: {}\r\n\r\n{}", body.size(), body);
+  if (absl::Status status = call.send(request); !status.ok()) return status;
+  const absl::StatusOr<std::string> got = call.receive();
+  if (!got.ok()) return got.status();
+  // The controller ends each answer by closing the connection.
+  const size_t end = got->find("\r\n\r\n");
+  ApiAnswer answer;
+  constexpr size_t kStatusAt = std::string_view("HTTP/1.1 ").size();
+  const bool is_http =
+      got->starts_with("HTTP/1.") && got->size() >= kStatusAt + 3 && end != std::string::npos &&
+      std::from_chars(got->data() + kStatusAt, got->data() + kStatusAt + 3, answer.status).ec ==
+          std::errc();
+  if (!is_http) return call.gone("what listens there does not speak HTTP");
+  answer.body = got->substr(end + 4);
+  return answer;
+}
+
+}  // namespace monkeytree
