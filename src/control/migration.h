@@ -68,6 +68,7 @@ struct WorkerMove {
   int64_t state_bytes = 0;
   std::string hold;       ///< the scheduler's id of the hold on `to`; "" before and for staging
   WorkerCommand command;  ///< starts the successor
+  std::string staged_by;  ///< the migration that brought the state to staging, if it is there
   friend bool operator==(const WorkerMove&, const WorkerMove&) = default;
 };
 

@@ -143,6 +143,7 @@ std::vector<WorkerMove> read_moves(Reader& reader, const std::string& job) {
     if (std::optional<Reader> command = entry.child("command")) {
       move.command = read_command(std::move(*command));
     }
+    move.staged_by = entry.text("staged_by");
     moves.push_back(std::move(move));
   }
   return moves;
@@ -159,7 +160,8 @@ std::string write_migration(const Migration& migration) {
                      {"to", move.to},
                      {"state_bytes", move.state_bytes},
                      {"hold", move.hold},
-                     {"command", json_of(move.command)}});
+                     {"command", json_of(move.command)},
+                     {"staged_by", move.staged_by}});
   }
   Json json = {{"id", migration.id},
                {"plan", migration.plan},

@@ -308,7 +308,8 @@ absl::Status Mover::abandon(const Migration& migration) {
   std::vector<absl::Status> statuses;
   for (const WorkerMove& move : migration.moves) {
     if (is_staging(move.from)) {
-      parts_.executor.release(migration.id, move.worker, move.from, deadline).IgnoreError();
+      parts_.executor.roll_back(move.staged_by, migration.job, {}, /*go_on=*/false, deadline)
+          .IgnoreError();
     }
     if (is_staging(move.to)) continue;
     statuses.push_back(with_context(

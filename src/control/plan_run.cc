@@ -75,6 +75,7 @@ std::vector<Migration> migrations_of(int64_t plan, const Snapshot& snapshot,
                                      const WorkerReports& reports) {
   std::vector<Migration> all;
   std::map<JobId, std::map<WorkerName, std::string>> nodes;
+  std::map<WorkerName, std::string> staged_by;
   for (size_t round = 0; round < rounds.size(); ++round) {
     std::map<JobId, Migration> by_job;
     for (const Move& move : rounds[round]) {
@@ -102,6 +103,10 @@ std::vector<Migration> migrations_of(int64_t plan, const Snapshot& snapshot,
       migration.job = snapshot.jobs[job].id;
       migration.gpus = gpus_of(everyone, snapshot);
       if (rounds.size() > 1) migration.reservation = PlanRun::reservation_of(plan);
+      for (WorkerMove& move : migration.moves) {
+        if (is_staging(move.from)) move.staged_by = staged_by[move.worker];
+        if (is_staging(move.to)) staged_by[move.worker] = migration.id;
+      }
       play(migration, known->second, everyone);
       all.push_back(std::move(migration));
     }
@@ -286,7 +291,9 @@ Migration PlanRun::further(const WorkerName& worker, const std::string& to) cons
     one.before = one.after = migration.after;
     one.gpus = migration.gpus;
     for (const WorkerMove& past : migration.moves) {
-      if (past.worker == worker) move = past;
+      if (past.worker != worker) continue;
+      move = past;
+      move.staged_by = is_staging(past.to) ? migration.id : "";
     }
   }
   one.plan = plan_;
