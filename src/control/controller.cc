@@ -231,6 +231,8 @@ std::map<std::string, bool> Controller::hooked(const Snapshot& snapshot) const {
     const Group& group = snapshot.groups[GroupId(g)];
     const std::string& job = snapshot.jobs[group.job].id;
     bool& all = hooked.try_emplace(job, true).first->second;
+    // What only looks shows what could be had, before anybody has put the hook into a job.
+    if (rules_.mode == Mode::kObserve) continue;
     for (size_t w = 0; w < group.workers.size() && all; ++w) {
       const auto report =
           reports_.find({job, snapshot.group_index(GroupId(g)), static_cast<int>(w)});

@@ -389,6 +389,15 @@ TEST_F(ControllerTest, APlanUnderWayIsFinishedAfterARestart) {
   EXPECT_EQ(plans()[0].state, PlanState::kDone);
 }
 
+TEST_F(ControllerTest, ObserveModeNeedsNoHook) {
+  rules_.mode = Mode::kObserve;
+  agents_.without_hook = {"a", "b"};
+  collide();
+  controller().reconcile();
+  EXPECT_THAT(controller().view().held_back, IsEmpty());
+  EXPECT_THAT(plans(PlanState::kProposed), SizeIs(1));
+}
+
 TEST_F(ControllerTest, HoldsOfNobodyAreReportedAndGivenBack) {
   submit("a", {"r0n0", "r0n1"});
   ASSERT_TRUE(cluster_.hold({"a", 0, 1}, "r2n0", "", Deadline::max()).ok());
