@@ -22,3 +22,11 @@ if(TARGET agent_local_test)
   target_link_libraries(agent_grpc_test PRIVATE monkeytree_grpc_executor)
   add_dependencies(agent_grpc_test monkeytree)
 endif()
+
+monkeytree_test(agent_command_test
+  SOURCES agent_command_test.cc agent/world.cc program.cc
+  USES monkeytree_agent_executor)
+if(TARGET agent_command_test)
+  target_include_directories(agent_command_test PRIVATE ${CMAKE_CURRENT_LIST_DIR})
+  add_dependencies(agent_command_test monkeytree)
+endif()

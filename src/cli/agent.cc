@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
-#include <sys/signalfd.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -125,14 +125,23 @@ LogSink log_to_stderr(bool json) {
   };
 }
 
-/// The signals that end the agent, as a descriptor; blocked for all threads started later.
+int stop_event = -1;
+
+extern "C" void on_agent_stop(int) {
+  const uint64_t one = 1;
+  (void)!write(stop_event, &one, sizeof(one));
+}
+
+/// A descriptor that becomes readable when the agent is told to end. A handler, and not a mask:
+/// libraries have started threads before main().
 int stop_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  return signalfd(-1, &set, SFD_CLOEXEC);
+  stop_event = eventfd(0, EFD_CLOEXEC);
+  struct sigaction action {};
+  action.sa_handler = on_agent_stop;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+  return stop_event;
 }
 
 int fail(const absl::Status& status) {

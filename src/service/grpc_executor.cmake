@@ -10,4 +10,6 @@ if(NOT TARGET monkeytree_grpc_executor)
       ${CMAKE_CURRENT_LIST_DIR}/grpc_executor.cc
       ${CMAKE_CURRENT_LIST_DIR}/grpc_session.cc
     USES monkeytree_agent_executor monkeytree_wire_proto)
+  monkeytree_test(grpc_executor_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/grpc_executor_test.cc
+    USES monkeytree_grpc_executor)
 endif()
