@@ -409,10 +409,14 @@ absl::Status SlurmScheduler::cancel(const Hold& hold, Deadline deadline) {
   const Step step(*this, hold.worker.job, deadline);
   if (!step.status().ok()) return step.status();
   for (const Companion& companion : step.books().companions) {
+    const std::string id = fmt::format("{}", companion.job->number);
+    const bool is_workers = companion.of == hold.worker.job && companion.names_worker &&
+                            companion.group == hold.worker.group &&
+                            companion.worker == hold.worker.worker;
+    if (hold.id.empty() ? !is_workers : id != hold.id) continue;
     // The id alone might be another's by now: numbers come around.
-    if (fmt::format("{}", companion.job->number) != hold.id) continue;
     if (!holds(companion.job->nodes, hold.node)) continue;
-    return commands_.change({"scancel", hold.id}, deadline);
+    return commands_.change({"scancel", id}, deadline);
   }
   const SlurmJob* job = step.job();
   if (!job || step.how() != SlurmBooks::kMerge) return absl::OkStatus();
