@@ -11,8 +11,9 @@
 namespace monkeytree {
 
 /// Worker processes of an emulated cluster, all on this machine. Each gets the variables that a
-/// worker under Slurm would: MONKEYTREE_JOB, MONKEYTREE_GROUP, MONKEYTREE_WORKER, and
-/// MONKEYTREE_AGENT_SOCKET, `sockets`/NODE.sock. Thread-safe.
+/// worker under Slurm would: MONKEYTREE_JOB, MONKEYTREE_GROUP, MONKEYTREE_WORKER,
+/// MONKEYTREE_WORKERS (of its group), and MONKEYTREE_AGENT_SOCKET, `sockets`/NODE.sock.
+/// Thread-safe.
 class EmulatedProcesses {
  public:
   /// `log_file`: where all of them write to, "" for nowhere.

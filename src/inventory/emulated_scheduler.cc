@@ -213,7 +213,10 @@ absl::StatusOr<std::string> EmulatedScheduler::submit(const EmulatedJob& job, Pl
   }
   if (!workers_.start || job.command.arguments.empty()) return id;
   for (const auto& [worker, node] : places) {
-    if (absl::Status started = workers_.start(worker, node, job.command, false); !started.ok()) {
+    WorkerCommand command = job.command;
+    command.environment["MONKEYTREE_WORKERS"] =
+        std::to_string(job.groups[static_cast<size_t>(worker.group)]);
+    if (absl::Status started = workers_.start(worker, node, command, false); !started.ok()) {
       end(id).IgnoreError();
       return started;
     }

@@ -49,6 +49,7 @@ void complete(Arguments& a) {
   }
   if (a.job.empty()) a.job = environment("SLURM_JOB_ID");
   if (a.worker < 0) a.worker = number_in_environment("SLURM_PROCID", 0);
+  if (a.workers <= 0) a.workers = number_in_environment("MONKEYTREE_WORKERS", 0);
   if (a.workers <= 0) a.workers = number_in_environment("SLURM_NTASKS", 1);
   if (a.node.empty()) a.node = environment("SLURMD_NODENAME");
   if (a.agent_socket.empty()) a.agent_socket = environment("MONKEYTREE_AGENT_SOCKET");
@@ -238,7 +239,7 @@ int run(int argc, char** argv) {
   app.add_option("--job", a.job, "else SLURM_JOB_ID");
   app.add_option("--group", a.group);
   app.add_option("--worker", a.worker, "else SLURM_PROCID");
-  app.add_option("--workers", a.workers, "of the group, else SLURM_NTASKS");
+  app.add_option("--workers", a.workers, "of the group, else MONKEYTREE_WORKERS or SLURM_NTASKS");
   app.add_option("--iterations", a.iterations, "0: until it is killed");
   app.add_option("--interval-ms", a.interval_ms, "of one iteration");
   app.add_option("--state-bytes", a.state_bytes);
