@@ -73,10 +73,9 @@ Json at(const Json& json, const char* key) {
   return found != json.end() ? *found : Json();
 }
 
-/// `text` in lines that fit, the further ones indented.
-std::string lines_of(std::string_view text, size_t indent) {
-  std::string out, line;
-  size_t used = 0;
+/// `text` in lines that fit, the further ones indented. `used` columns of the first are taken.
+std::string lines_of(std::string_view text, size_t indent, size_t used = 0) {
+  std::string out;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find(' ', at), text.size());
     const std::string word = printable(text.substr(at, end - at));
@@ -186,11 +185,11 @@ std::string status_text(const Json& status, const Paint& paint) {
     out += lines_of("moves cannot be booked: " + why, 2);
   }
   if (at(status, "paused") == true) {
-    out += paint.bad("paused") + lines_of(" " + text_at(status, "paused_why"), 2);
+    out += paint.bad("paused") + lines_of(text_at(status, "paused_why"), 2, 6);
   }
   if (at(status, "insecure") == true) out += paint.bad("insecure: true") + "\n";
   if (at(status, "ready") != true) {
-    out += paint.bad("not ready") + "\n" + lines_of("  " + text_at(status, "trouble"), 2);
+    out += paint.bad("not ready") + "\n" + lines_of(text_at(status, "trouble"), 2);
   }
   if (const Json cluster = at(status, "cluster"); cluster.is_object()) {
     out += fmt::format("{}, {}, {}\n",
@@ -242,7 +241,7 @@ std::string status_text(const Json& status, const Paint& paint) {
     out += fmt::format("\n{}\n",
                        std::string_view(key) == "orphans" ? "holds that nobody uses:" : "remarks:");
     for (size_t i = 0; i < list.size() && i < kMostListed; ++i) {
-      if (list[i].is_string()) out += lines_of("  " + list[i].get<std::string>(), 4);
+      if (list[i].is_string()) out += lines_of("- " + list[i].get<std::string>(), 2);
     }
     if (list.size() > kMostListed)
       out += fmt::format("... and {} more\n", list.size() - kMostListed);

@@ -1,0 +1,238 @@
+// `monkeytree controller` and the commands that talk to it, as their users meet them.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "running_controller.h"
+
+namespace monkeytree {
+namespace {
+
+using Json = nlohmann::json;
+using std::chrono::steady_clock;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+const std::string kRecorded = "scheduler: {kind: recorded, snapshots: [" +
+                              std::string(MONKEYTREE_SOURCE_DIR) +
+                              "/examples/four_racks.json]}\npoll_s: 1\n";
+
+void expect_within_80_columns(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+}
+
+/// Asks again until the output holds `text`.
+ProgramRun eventually(const RunningController& controller,
+                      const std::vector<std::string>& arguments, const std::string& text) {
+  const auto limit = steady_clock::now() + std::chrono::minutes(2);
+  ProgramRun run;
+  do {
+    run = controller.run(arguments);
+    if (run.out.find(text) != std::string::npos) return run;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  } while (steady_clock::now() < limit);
+  ADD_FAILURE() << "never: " << text << "\n" << run.out << run.err << controller.log();
+  return run;
+}
+
+/// Which token file, and how it may be read.
+std::string token_in(const TemporaryFolder& folder, mode_t mode = 0600) {
+  const std::string file = folder.write("token", "a-token-of-some-length\n");
+  chmod(file.c_str(), mode);
+  return file;
+}
+
+TEST(ControllerProgram, ObservesAndExplains) {
+  RunningController controller(kRecorded);
+  ProgramRun run = eventually(controller, {"history", "--plans"}, "proposed");
+  EXPECT_THAT(run.out, AllOf(StartsWith("plan  made"), HasSubstr("mode is observe")));
+  expect_within_80_columns(run.out);
+  run = controller.run({"status"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_THAT(run.out, AllOf(StartsWith("mode observe, looked at "), HasSubstr("4 racks, 32 nodes"),
+                             HasSubstr("R3             3/2")));
+  expect_within_80_columns(run.out);
+  run = controller.run({"explain", "1"});
+  EXPECT_THAT(run.out, AllOf(StartsWith("plan 1: proposed, 2 moves\n"),
+                             HasSubstr("R3: degree 3 over a bound of 2"),
+                             HasSubstr("Why it was not carried out\n  mode is observe\n")));
+  expect_within_80_columns(run.out);
+  run = controller.run({"history"});
+  EXPECT_THAT(run.out, HasSubstr("over: racks above their bound: R3 3 of 2\n"));
+  expect_within_80_columns(run.out);
+  EXPECT_EQ(Json::parse(controller.run({"status", "--json"}).out)["mode"], "observe");
+  EXPECT_EQ(Json::parse(controller.run({"explain", "1", "--json"}).out)["id"], 1);
+  EXPECT_EQ(Json::parse(controller.run({"history", "--limit", "1", "--json"}).out)["events"].size(),
+            1U);
+  run = controller.run({"explain", "77"});
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_EQ(run.err, "monkeytree: there is no plan 77\n");
+  EXPECT_EQ(controller.run({"explain", "../status"}).exit_code, 2);
+}
+
+TEST(ControllerProgram, ChangingNeedsTheTokenOfItsFile) {
+  TemporaryFolder secrets;
+  const std::string token = token_in(secrets);
+  RunningController controller(kRecorded + "token_file: " + token + "\n");
+  ProgramRun run = controller.run({"pause", "--why", "night"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("MONKEYTREE_TOKEN_FILE names its file"));
+  run = controller.run({"pause", "--why", "night", "--token-file", token});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.out, "paused\n");
+  EXPECT_THAT(controller.run({"status"}).out, HasSubstr("paused by "));
+  setenv("MONKEYTREE_TOKEN_FILE", token.c_str(), 1);
+  run = controller.run({"approve", "1"});
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_THAT(run.err, HasSubstr("not waiting"));
+  EXPECT_EQ(controller.run({"cancel", "1"}).exit_code, 3);
+  unsetenv("MONKEYTREE_TOKEN_FILE");
+  // The kill switch outlives the process, also one that was killed.
+  controller.signal(SIGKILL);
+  EXPECT_EQ(controller.wait(), 128 + SIGKILL);
+  controller.start();
+  EXPECT_THAT(controller.run({"status"}).out, HasSubstr("paused by "));
+  EXPECT_EQ(controller.run({"resume", "--token-file", token}).out, "resumed\n");
+  chmod(token.c_str(), 0644);
+  run = controller.run({"resume", "--token-file", token});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("others may read"));
+}
+
+TEST(ControllerProgram, EndsCleanlyAndGoesOn) {
+  RunningController controller(
+      "scheduler: {kind: emulated, racks: 2, nodes_per_rack: 4, first_jobs: 20, every_s: 0.02}\n");
+  eventually(controller, {"status"}, "looked at");
+  controller.signal(SIGHUP);  // means nothing
+  EXPECT_EQ(controller.run({"notify", "something"}).exit_code, 0);
+  controller.signal(SIGTERM);
+  EXPECT_EQ(controller.wait(), 0) << controller.log();
+  EXPECT_THAT(controller.log(), AllOf(HasSubstr("event=hangup"), HasSubstr("event=stopped")));
+  controller.start();
+  eventually(controller, {"status"}, "looked at");
+  controller.signal(SIGINT);
+  EXPECT_EQ(controller.wait(), 0);
+}
+
+TEST(ControllerProgram, OneControllerHasTheJournal) {
+  RunningController first(kRecorded);
+  const ProgramRun second =
+      run_program({"controller", "--config", first.folder().path() + "/controller.yaml"});
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_THAT(second.err, HasSubstr("/journal.db: "));
+}
+
+TEST(ControllerProgram, AConfigurationIsChecked) {
+  TemporaryFolder folder;
+  const std::string good = folder.write("good.yaml", kRecorded);
+  const ProgramRun run = run_program({"controller", "--config", good, "--check"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_THAT(run.out, AllOf(StartsWith("mode: observe\n"), HasSubstr("  kind: recorded\n")));
+  const std::string same = folder.write("same.yaml", run.out);
+  EXPECT_EQ(run_program({"controller", "--config", same, "--check"}).out, run.out);
+  const std::string bad = folder.write("bad.yaml", kRecorded + "moed: enforce\n");
+  const ProgramRun refused = run_program({"controller", "--config", bad});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("bad.yaml:3: /moed: unknown key, expected one of mode, "));
+  EXPECT_EQ(run_program({"controller", "--config", folder.path() + "/none"}).exit_code, 2);
+  EXPECT_EQ(run_program({"controller"}).exit_code, 2);
+}
+
+TEST(ControllerProgram, InsecureWarnsAtEveryStart) {
+  RunningController controller(kRecorded + "insecure: true\n");
+  EXPECT_THAT(controller.log(), HasSubstr("level=warning event=insecure text=\"insecure: true "));
+  EXPECT_THAT(controller.run({"status"}).out, HasSubstr("insecure: true\n"));
+}
+
+/// A port on which nobody listens: bound, and not listened on.
+class DeafPort {
+ public:
+  explicit DeafPort(bool listens) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address);
+    if (listens) listen(socket_, 1);
+    socklen_t size = sizeof address;
+    getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size);
+    address_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  }
+  ~DeafPort() { close(socket_); }
+  DeafPort(const DeafPort&) = delete;
+  DeafPort& operator=(const DeafPort&) = delete;
+  const std::string& address() const { return address_; }
+
+ private:
+  int socket_;
+  std::string address_;
+};
+
+TEST(ControllerProgram, WithoutAControllerThereIsAClearMessage) {
+  const DeafPort down(false);
+  for (const std::vector<std::string>& verb :
+       {std::vector<std::string>{"status"}, {"history"}, {"explain", "1"}, {"pause"}}) {
+    std::vector<std::string> arguments = verb;
+    arguments.insert(arguments.end(), {"--address", down.address()});
+    const ProgramRun run = run_program(arguments);
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_THAT(run.err, StartsWith("monkeytree: no controller answers at " + down.address() +
+                                    ": Connection refused; is it running"));
+  }
+  EXPECT_EQ(run_program({"status", "--address", "nowhere"}).exit_code, 2);
+}
+
+TEST(ControllerProgram, NotifyNeverWaitsAndNeverFails) {
+  const DeafPort down(false), hangs(true);
+  for (const std::string& address : {down.address(), hangs.address(), std::string("10.255.255.1:1"),
+                                     std::string("no.such:1"), std::string("x"), std::string("")}) {
+    const auto start = steady_clock::now();
+    const ProgramRun run = run_program({"notify", "--address", address, "job", "7", "--odd"});
+    // 20 ms is what it allows itself; the machine may be busy.
+    EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(5)) << address;
+    EXPECT_EQ(run.exit_code, 0) << address;
+    EXPECT_THAT(run.out, IsEmpty());
+  }
+  EXPECT_EQ(run_program({"notify", "--address"}).exit_code, 0);
+  EXPECT_THAT(run_program({"notify", "--help"}).out, HasSubstr("PrologSlurmctld"));
+}
+
+TEST(ControllerProgram, NotifyWakesTheController) {
+  // Polls once a week: whatever it looks at after the start is for a notification.
+  RunningController controller("scheduler: {kind: recorded, snapshots: [" +
+                               std::string(MONKEYTREE_SOURCE_DIR) +
+                               "/examples/four_racks.json]}\npoll_s: 86400\n");
+  const auto observed = [&] {
+    return Json::parse(controller.run({"status", "--json"}).out)["observed_s"];
+  };
+  const auto limit = steady_clock::now() + std::chrono::minutes(2);
+  const auto wait_until = [&](const std::function<bool()>& what) {
+    while (!what() && steady_clock::now() < limit) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return what();
+  };
+  ASSERT_TRUE(wait_until([&] { return observed().is_number(); }));
+  const double first = observed();
+  // Each may be lost on a busy machine; that is what the poll is for.
+  EXPECT_TRUE(wait_until([&] {
+    EXPECT_EQ(controller.run({"notify", "job 4711 has ended"}).exit_code, 0);
+    return observed().get<double>() > first;
+  }));
+}
+
+}  // namespace
+}  // namespace monkeytree
