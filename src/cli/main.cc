@@ -42,7 +42,7 @@ constexpr const char* kExamples =
     "  monkeytree simulate scenario.yaml       what congestion costs, simulated\n"
     "  monkeytree report --help                what it has cost you: from Slurm's log\n"
     "  monkeytree study                        many runs as a page with charts\n"
-    "  monkeytree controller --config FILE     watches a cluster, mends it where it may\n"
+    "  monkeytree controller --config FILE     watches a cluster, mends where it may\n"
     "  monkeytree status                       how a running controller is\n"
     "  monkeytree COMMAND --help               what a command takes, by example\n"
     "\n"
