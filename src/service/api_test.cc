@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/file.h"
 #include "inventory/emulated_scheduler.h"
 #include "service/http_server.h"
 #include "service/test_client.h"
@@ -549,6 +550,8 @@ TEST_F(ApiTest, TheDocumentNamesEachRouteAndAnswersAreAsItSays) {
     }
   }
   EXPECT_EQ(documented, real);
+  const std::string page = *read_file(std::string(MONKEYTREE_SOURCE_DIR) + "/docs/api.md");
+  for (const auto& [path, method] : real) EXPECT_THAT(page, HasSubstr("`" + path));
 }
 
 TEST_F(ApiTest, ErrorsAreAsTheDocumentSays) {

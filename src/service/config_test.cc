@@ -76,6 +76,20 @@ TEST(Config, TheExampleNamesEveryFieldWithItsDefault) {
   }
 }
 
+TEST(Config, TheDocsNameEveryField) {
+  const std::string docs = *read_file(std::string(MONKEYTREE_SOURCE_DIR) + "/docs/operating.md");
+  for (const SchedulerKind kind :
+       {SchedulerKind::kSlurm, SchedulerKind::kEmulated, SchedulerKind::kRecorded}) {
+    ServiceConfig config;
+    config.scheduler = kind;
+    for (const std::string& field : fields_of(write_config(config))) {
+      const std::string name = field.substr(field.rfind('/') + 1);
+      if (field.starts_with("steps/")) continue;  // in one row
+      EXPECT_THAT(docs, testing::ContainsRegex("[`.]" + name + "[`.]")) << field;
+    }
+  }
+}
+
 TEST(Config, EveryFieldIsRead) {
   const std::string text = R"(mode: enforce
 scheduler:

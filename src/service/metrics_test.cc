@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/file.h"
 #include "inventory/emulated_scheduler.h"
 
 namespace monkeytree {
@@ -96,6 +97,11 @@ TEST(Metrics, ThePageFollowsTheConventions) {
     for (const char* unit : {"_ms", "_s", "_milliseconds", "_minutes"}) {
       EXPECT_FALSE(name.ends_with(unit)) << name;
     }
+  }
+  const std::string docs = *read_file(std::string(MONKEYTREE_SOURCE_DIR) + "/docs/operating.md");
+  for (const auto& [name, type] : page.types) {
+    const std::string short_name = name.substr(std::string("monkeytree_").size());
+    EXPECT_THAT(docs, testing::ContainsRegex("`" + short_name + "[`{]")) << "not in the docs";
   }
   const std::map<std::string, double> expected = {
       {"monkeytree_observation_age_seconds", 7.5},

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -208,6 +209,16 @@ TEST(ControllerProgram, NotifyNeverWaitsAndNeverFails) {
   }
   EXPECT_EQ(run_program({"notify", "--address"}).exit_code, 0);
   EXPECT_THAT(run_program({"notify", "--help"}).out, HasSubstr("PrologSlurmctld"));
+}
+
+TEST(ControllerProgram, TheHookForSlurmNeverFails) {
+  const std::string hook = std::string(MONKEYTREE_SOURCE_DIR) + "/packaging/slurm-notify.sh";
+  for (const std::string& program :
+       {std::string(MONKEYTREE_PROGRAM) + "-notify", std::string("/nowhere/monkeytree-notify"),
+        std::string("/bin/false")}) {
+    EXPECT_EQ(std::system(("MONKEYTREE_NOTIFY=" + program + " SLURM_JOB_ID=7 " + hook).c_str()), 0)
+        << program;
+  }
 }
 
 TEST(ControllerProgram, NotifyWakesTheController) {

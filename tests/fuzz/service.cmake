@@ -1,0 +1,4 @@
+# What comes over HTTP, and the controller's configuration.
+monkeytree_fuzzer(http_fuzz SOURCES ${CMAKE_CURRENT_LIST_DIR}/http_fuzz.cc USES monkeytree_service)
+monkeytree_fuzzer(controller_config_fuzz SOURCES ${CMAKE_CURRENT_LIST_DIR}/controller_config_fuzz.cc
+  USES monkeytree_service)
