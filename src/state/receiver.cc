@@ -270,7 +270,7 @@ absl::Status ReceiverOfSockets::greet(Connection& connection, const Hello& hello
     return absl::UnauthenticatedError("no transfer is expected under this token");
   }
   const bool control = hello.role == Role::kControl;
-  const absl::Status status = control
+  absl::Status status = control
                                   ? incoming->attach_control(connection, hello.part, hello.session)
                                   : incoming->attach_stream(connection, hello.part, hello.session);
   if (!status.ok()) return status;
@@ -351,7 +351,7 @@ absl::Status ReceiverOfSockets::take_state(Connection& connection, Incoming& inc
   if (!have.ok()) return have.status();
   std::vector<uint64_t> sums;
   if (source != nullptr) {
-    const absl::Status copied =
+    absl::Status copied =
         copy_memory(*source, header.argument, buffers, incoming, connection, options_.copy_threads);
     if (!copied.ok()) return copied;
     for (const size_t buffer : buffers) sums.push_back(incoming.buffer_sum(buffer));

@@ -53,7 +53,7 @@ absl::StatusOr<TransferReport> StagingClient::put(std::string_view key, const Ar
                                                   const SendOptions& options) {
   const absl::StatusOr<Token> token = reserve(key, arena.layout(), options.deadline);
   if (!token.ok()) return token.status();
-  const absl::StatusOr<TransferReport> report = send(arena, server_, *token, options);
+  absl::StatusOr<TransferReport> report = send(arena, server_, *token, options);
   if (!report.ok()) confirm(key, deadline_in(milliseconds(1000))).IgnoreError();
   return report;
 }
