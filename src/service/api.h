@@ -49,7 +49,7 @@ class Api {
   Api(Parts parts, Settings settings);
 
   HttpResponse answer(const HttpRequest& request);
-  /// Changing calls wait for the controller's turn.
+  /// Calls that wait for the controller's turn.
   static bool slow(const HttpRequest& request);
   /// Notifications that were put off are passed on when there is room; call it now and then.
   void pass_on_late();

@@ -352,7 +352,10 @@ void HttpServer::take_answers() {
   }
   for (auto& [id, response] : answers) {
     const auto at = connections_.find(id);
-    if (at == connections_.end()) continue;
+    if (at == connections_.end()) {
+      if (response.stream) response.stream->end();
+      continue;
+    }
     respond(at->second, std::move(response));
     if (at->second.socket < 0) close_at(at);
   }
