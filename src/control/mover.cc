@@ -300,16 +300,22 @@ absl::Status Mover::roll_back(const Migration& migration) {
 
 absl::Status Mover::abandon(const Migration& migration) {
   const Deadline deadline = after(limit(Step::kAbandon));
-  // The workers have ended with their job; what agents still keep of it they drop, those that do
-  // not answer when they come back.
-  parts_.executor
-      .roll_back(migration.id, migration.job, migration.before, /*go_on=*/false, deadline)
-      .IgnoreError();
+  // The workers have ended with their job; what agents still keep of it they drop, those that are
+  // away when they come back.
   std::vector<absl::Status> statuses;
+  const auto drop = [&](const std::string& id) {
+    absl::Status dropped = parts_.executor.roll_back(id, migration.job, migration.before,
+                                                     /*go_on=*/false, deadline);
+    if (!absl::IsNotFound(dropped)) statuses.push_back(std::move(dropped));
+  };
+  drop(migration.id);
   for (const WorkerMove& move : migration.moves) {
-    if (is_staging(move.from)) {
-      parts_.executor.roll_back(move.staged_by, migration.job, {}, /*go_on=*/false, deadline)
-          .IgnoreError();
+    if (!is_staging(move.from)) {
+      // Where it came by an earlier move of the plan, which still waits for the node.
+      statuses.push_back(with_context(
+          parts_.scheduler.cancel({"", move.worker, move.from}, deadline), move.from));
+    } else {
+      drop(move.staged_by);
     }
     if (is_staging(move.to)) continue;
     statuses.push_back(with_context(
