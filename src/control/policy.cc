@@ -139,12 +139,14 @@ void check_staging(const Snapshot& snapshot, const Plan& plan, std::vector<std::
     on_nodes[group.job] += static_cast<int>(group.workers.size());
   }
   for (const Round& round : plan.rounds) {
+    std::set<JobId> staging;
     for (const Move& move : round) {
-      int& left = on_nodes[snapshot.groups[move.group].job];
-      left += (move.from == kStaging) - (move.to == kStaging);
+      const JobId job = snapshot.groups[move.group].job;
+      on_nodes[job] += (move.from == kStaging) - (move.to == kStaging);
+      if (move.to == kStaging) staging.insert(job);
     }
-    for (const auto& [job, left] : on_nodes) {
-      if (left > 0) continue;
+    for (const JobId job : staging) {
+      if (on_nodes[job] > 0) continue;
       reasons.push_back(
           fmt::format("all workers of job {} would be staged at once", snapshot.jobs[job].id));
     }

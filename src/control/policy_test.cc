@@ -240,6 +240,11 @@ TEST_F(Objections, a_job_without_any_node) {
   EXPECT_THAT(why(), IsEmpty());
 }
 
+TEST_F(Objections, none_for_a_job_that_has_ended_and_still_has_its_place) {
+  snapshot_.groups[GroupId(1)].workers.clear();
+  EXPECT_THAT(why(), IsEmpty());
+}
+
 TEST_F(Objections, the_wrong_time) {
   rules_.windows = {*parse_window("Mon 00:00-00:01")};
   const bool never = !in_window(rules_.windows, kNow_s);
