@@ -251,7 +251,10 @@ FakeWorld::Outcome FakeWorld::run(int64_t plan) {
   CountedScheduler scheduler(*scheduler_, calls_);
   CountedExecutor executor(workers_, calls_);
   const std::function<double()> clock = [] { return 0.0; };
-  Mover mover({scheduler, executor, *journal, clock, [](const StepNotice&) {}}, limits());
+  const auto notice = [this](const StepNotice& step) {
+    if (on_step) on_step(step);
+  };
+  Mover mover({scheduler, executor, *journal, clock, notice}, limits());
   std::mutex trouble_mutex;
   PlanRun::Hooks hooks;
   hooks.find_nodes = [this](const WorkerName&, const std::string&) { return free_nodes(); };

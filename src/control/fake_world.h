@@ -72,6 +72,9 @@ class FakeWorld {
     std::vector<std::string> trouble;
     int refused_writes = 0;
   };
+  /// Told of each step, by the thread that does it; set before run().
+  std::function<void(const StepNotice&)> on_step;
+
   /// A controller opens the journal and runs the plan until it ends or is killed (kStopped).
   Outcome run(int64_t plan);
 

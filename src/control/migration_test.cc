@@ -137,8 +137,8 @@ class Dice {
     out.gpus = below(1000) / 8.0;
     out.reservation = text();
     for (int i = below(4); i > 0; --i) {
-      out.moves.push_back(
-          {name(out.job), node(), node(), int64_t{below(1 << 30)} << 20, text(), command()});
+      out.moves.push_back({name(out.job), node(), node(), int64_t{below(1 << 30)} << 20, text(),
+                           command(), text()});
     }
     out.before = nodes(out.job);
     out.after = nodes(out.job);
