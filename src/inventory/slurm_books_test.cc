@@ -163,6 +163,9 @@ TEST(SlurmCommandsTest, what_a_complaint_comes_to) {
   EXPECT_EQ(code("Job has already finished for job 1"), absl::StatusCode::kNotFound);
   EXPECT_EQ(code("salloc: error: Unable to allocate resources: Connection timed out"),
             absl::StatusCode::kAborted);
+  EXPECT_EQ(code("Job update not available right now, the DB index is being set, try again in a "
+                 "bit for job 21"),
+            absl::StatusCode::kUnavailable);
   EXPECT_EQ(code("Access/permission denied"), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status_of("salloc", "a\na\n\x1b[1mb\n").message(), "salloc: a; \\x1b[1mb");
 }

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "base/file.h"
@@ -15,6 +17,7 @@ namespace {
 
 constexpr size_t kLongestName = 255;
 constexpr size_t kLongestComplaint = 300;
+constexpr std::chrono::milliseconds kTryAgain{200};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -29,9 +32,9 @@ bool contains_any(std::string_view text, const std::array<std::string_view, n>& 
                      [&](std::string_view part) { return contains(text, part); });
 }
 
-constexpr std::array<std::string_view, 4> kNoAnswer = {"Unable to contact slurm controller",
+constexpr std::array<std::string_view, 5> kNoAnswer = {"Unable to contact slurm controller",
                                                        "Connection refused", "Socket timed out",
-                                                       "Zero Bytes were transmitted"};
+                                                       "Zero Bytes were transmitted", "try again"};
 constexpr std::array<std::string_view, 4> kGone = {"Invalid job id specified", "already finished",
                                                    "already completing", "Invalid job id"};
 constexpr std::array<std::string_view, 6> kTaken = {
@@ -152,7 +155,13 @@ absl::StatusOr<std::string> SlurmCommands::query(std::vector<std::string> argume
 }
 
 absl::Status SlurmCommands::change(std::vector<std::string> arguments, Deadline deadline) const {
-  return query(std::move(arguments), deadline).status();
+  while (true) {
+    const absl::Status done = query(arguments, deadline).status();
+    const bool later =
+        absl::IsUnavailable(done) && contains(std::string(done.message()), "try again");
+    if (!later || std::chrono::steady_clock::now() + kTryAgain > deadline) return done;
+    std::this_thread::sleep_for(kTryAgain);
+  }
 }
 
 absl::StatusOr<pid_t> SlurmCommands::start_as(const std::optional<UserIds>& user,

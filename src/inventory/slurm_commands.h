@@ -34,7 +34,8 @@ class SlurmCommands {
 
   /// Runs a program to its end and returns what it printed; status_of() where it failed.
   absl::StatusOr<std::string> query(std::vector<std::string> arguments, Deadline deadline) const;
-  /// The same, for its effect.
+  /// The same, for its effect; where Slurm says to try again (a job's record is still on its way to
+  /// slurmdbd), it does until the deadline.
   absl::Status change(std::vector<std::string> arguments, Deadline deadline) const;
   /// As somebody else; both outputs and the exit code.
   absl::StatusOr<CommandResult> run_as(const std::optional<UserIds>& user,

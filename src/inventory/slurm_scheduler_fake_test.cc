@@ -88,6 +88,20 @@ TEST_F(FakeSlurm, prints_what_nobody_can_read) {
   EXPECT_FALSE(scheduler().observe(within(seconds(20))).ok());
 }
 
+TEST_F(FakeSlurm, asks_to_try_again) {
+  program("scontrol", "echo x >> " + folder_ + "/tries; if [ $(wc -l < " + folder_ +
+                          "/tries) -lt 3 ]; then echo 'the DB index is being set, try again in a "
+                          "bit' >&2; exit 1; fi");
+  const SlurmCommands commands(folder_, "");
+  EXPECT_TRUE(commands.change({"scontrol", "update"}, within()).ok());
+  std::filesystem::remove(folder_ + "/tries");
+  EXPECT_EQ(commands
+                .change({"scontrol", "update"},
+                        std::chrono::steady_clock::now() + std::chrono::milliseconds(150))
+                .code(),
+            absl::StatusCode::kUnavailable);
+}
+
 TEST_F(FakeSlurm, is_not_installed) {
   SlurmSettings settings;
   settings.topology = folder_ + "/topology.conf";

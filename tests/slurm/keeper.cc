@@ -8,8 +8,9 @@
 ///       --set KEY=VALUE            a line of slurm.conf, may be given several times
 ///
 /// Prints "ready FOLDER" once all nodes are idle; FOLDER/etc/slurm.conf is the SLURM_CONF to use.
-/// Then it takes lines from standard input: "stop NAME", "start NAME", "pause NAME", "continue
-/// NAME", with NAME of slurmctld, slurmdbd, mariadbd, munged or a node, and answers "ok".
+/// Then it takes lines from standard input: "stop NAME", "kill NAME", "start NAME", "pause NAME",
+/// "continue NAME", with NAME of slurmctld, slurmdbd, mariadbd, munged or a node, and answers "ok".
+/// "stop" asks the daemon to end and waits; "kill" does not ask.
 /// However it ends, nothing stays: every process of the cluster, those of jobs among them, is a
 /// descendant that comes back here when its parent dies, and is killed; daemons die with us.
 #include <arpa/inet.h>
@@ -151,8 +152,8 @@ class Keeper {
       kill(process, verb == "pause" ? SIGSTOP : SIGCONT);
       return "ok";
     }
-    if (verb != "stop") return "unknown verb";
-    kill(process, SIGKILL);
+    if (verb != "stop" && verb != "kill") return "unknown verb";
+    kill(process, verb == "kill" ? SIGKILL : SIGTERM);
     waitpid(process, nullptr, 0);
     daemon->second.process = 0;
     return "ok";

@@ -29,7 +29,8 @@ class SlurmCluster {
   std::string slurm_conf() const { return folder_ + "/etc/slurm.conf"; }
   std::string topology() const { return folder_ + "/etc/topology.conf"; }
 
-  /// "stop", "start", "pause" or "continue" one of the daemons: slurmctld, slurmdbd, a node.
+  /// "stop", "kill", "start", "pause" or "continue" one of the daemons: slurmctld, slurmdbd, a
+  /// node. A slurmctld that is killed may lose what it had not saved.
   void tell(const std::string& verb, const std::string& name);
   /// Runs a program of Slurm as `user` ("": as we are) and returns what it printed, output and
   /// errors. A failure is a failure of the test.

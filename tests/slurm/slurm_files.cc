@@ -170,7 +170,7 @@ bool write_slurm_files(const SlurmClusterOptions& options, const SlurmPorts& por
     std::filesystem::create_directories(folder + "/" + name, error);
   }
   for (const std::string& name : node_names(options)) {
-    std::filesystem::create_directories(folder + "/spool/" + name, error);
+    std::filesystem::create_directories(fmt::format("{}/spool/{}", folder, name), error);
   }
   Settings conf;
   add_places(ports, folder, conf);

@@ -28,8 +28,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Key;
-using testing::Not;
 using testing::SizeIs;
 
 constexpr SlurmFlavour kFlavour = SlurmFlavour::MONKEYTREE_SLURM_FLAVOUR;
@@ -408,7 +406,7 @@ std::string everything(SlurmCluster& cluster) {
       for (const char* key : {"RunTime", "LastSchedEval", "CPULoad", "FreeMem", "LastBusyTime"}) {
         record.erase(key);
       }
-      for (const auto& [key, value] : record) out += key + "=" + value + " ";
+      for (const auto& [key, value] : record) out += fmt::format("{}={} ", key, value);
       out += "\n";
     }
   }
@@ -426,6 +424,11 @@ TEST_F(SlurmSchedulerTest, looking_changes_nothing) {
 TEST_F(SlurmSchedulerTest, a_slurmctld_that_does_not_answer) {
   const std::string job = submit("r0n[0-1]", true);
   observe();
+  // Once slurmctld takes a comment, slurmdbd knows the job: what a restart must not lose.
+  EXPECT_TRUE(eventually([&] {
+    return cluster_->try_run({"scontrol", "update", "JobId=" + job, "AdminComment=x"}).exit_code ==
+           0;
+  }));
   cluster_->tell("pause", "slurmctld");
   const auto before = std::chrono::steady_clock::now();
   const WorkerName worker{job, 0, 1};
