@@ -26,7 +26,6 @@ struct StagingOptions {
   std::chrono::milliseconds idle_timeout{10000};
   /// A put that has not become whole after this time is given up and its memory returned.
   std::chrono::milliseconds put_deadline{600000};
-  TlsOptions tls;
 };
 
 struct StagedState {
@@ -51,8 +50,8 @@ class StagingServer {
 /// Asks a staging server. Each call is one connection and keeps to its deadline.
 class StagingClient {
  public:
-  StagingClient(Endpoint server, std::string access, TlsOptions tls = {})
-      : server_(std::move(server)), access_(std::move(access)), tls_(std::move(tls)) {}
+  StagingClient(Endpoint server, std::string access)
+      : server_(std::move(server)), access_(std::move(access)) {}
 
   /// Sets memory aside for a state of this layout and gives the token under which to send it to
   /// the server's endpoint. kAlreadyExists: the key is held; kResourceExhausted: quota ("needs …,
@@ -80,7 +79,6 @@ class StagingClient {
  private:
   Endpoint server_;
   std::string access_;
-  TlsOptions tls_;
 };
 
 }  // namespace monkeytree

@@ -98,7 +98,6 @@ absl::StatusOr<TransferReport> StagingClient::get(std::string_view key,
     listening.addresses = {Endpoint{Endpoint::Transport::kTcp, (*probe)->own_host(), 0, ""}.text()};
   }
   listening.idle_timeout = options.idle_timeout;
-  listening.tls = tls_;
   const absl::StatusOr<std::unique_ptr<Receiver>> receiver = Receiver::listen(listening);
   if (!receiver.ok()) return receiver.status();
   const Token token = random_token();

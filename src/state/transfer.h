@@ -54,13 +54,6 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
-/// Certificates for TLS of both sides (PEM files); off where `certificate` is empty.
-struct TlsOptions {
-  std::string certificate;
-  std::string key;
-  std::string authority;  ///< whoever is not signed by this one is refused, on both sides
-};
-
 /// What a transfer came to.
 struct TransferReport {
   uint64_t epoch = 0;
@@ -81,7 +74,6 @@ struct SendOptions {
   uint64_t min_bytes_per_s = 0;
   uint64_t probe_bytes = uint64_t{4} << 20;
   std::string from_address;  ///< of tcp: the local address to use, so that the fabric is used
-  TlsOptions tls;
   /// Which buffers this sender sends (indices); empty: all. The others come from other senders of
   /// the same token, so several replicas may send at once, each with its own `part`.
   std::vector<size_t> buffers;
@@ -126,7 +118,6 @@ struct ReceiverOptions {
   std::chrono::milliseconds idle_timeout{10000};
   int copy_threads = 0;  ///< of shm; 0: as many as pay
   int max_connections = 256;
-  TlsOptions tls;
 };
 
 /// One end that receives: listens, and takes several transfers at once, each known by its token.
