@@ -224,7 +224,7 @@ absl::Status Agent::reserve_anew(const AgentCommand& command, const Arena& arena
   absl::StatusOr<Token> reserved = client.reserve(key, arena.layout(), deadline);
   if (absl::IsAlreadyExists(reserved.status())) {
     // Reserved by another run of this agent, which took the token with it.
-    const absl::Status dropped = client.confirm(key, deadline);
+    absl::Status dropped = client.confirm(key, deadline);
     if (!dropped.ok() && !absl::IsNotFound(dropped)) return dropped;
     reserved = client.reserve(key, arena.layout(), deadline);
   }

@@ -288,7 +288,7 @@ absl::Status Workers::release(const std::string& migration, const WorkerName& na
   }
   const absl::StatusOr<WorkerPointer> found = await(lock, "", name, deadline);
   if (!found.ok()) return found.status();
-  const WorkerPointer worker = *found;
+  const WorkerPointer& worker = *found;
   const WorkerHello& now = worker->now;
   const bool leaves = (now.phase == WorkerPhase::kRetired || now.phase == WorkerPhase::kPaused) &&
                       now.migration == migration;
@@ -299,7 +299,7 @@ absl::Status Workers::release(const std::string& migration, const WorkerName& na
   if (!worker->ended) {
     // Should the connection break, it must not go on meanwhile.
     worker->now.phase = WorkerPhase::kRetired;
-    const absl::Status status = await_end(lock, worker, AgentRelease{migration}, deadline);
+    absl::Status status = await_end(lock, worker, AgentRelease{migration}, deadline);
     if (!status.ok()) return status;
   }
   remove(worker->instance);
@@ -313,7 +313,7 @@ absl::Status Workers::cancel(const std::string& migration, const WorkerName& nam
   Lock lock(mutex_);
   const absl::StatusOr<WorkerPointer> found = await(lock, "", name, deadline);
   if (!found.ok()) return found.status();
-  const WorkerPointer worker = *found;
+  const WorkerPointer& worker = *found;
   if (worker->ended) {
     remove(worker->instance);
     return gone(name, "has ended");

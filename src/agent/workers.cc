@@ -225,7 +225,7 @@ absl::StatusOr<std::shared_ptr<Arena>> Workers::open_arena(const WorkerHello& he
 }
 
 Workers::WorkerPointer Workers::add(const Connection& connection) {
-  const auto worker = std::make_shared<Worker>();
+  auto worker = std::make_shared<Worker>();
   worker->instance = ++last_instance_;
   worker->process = connection.process;
   worker->process_fd = open_process(connection.process.process);
