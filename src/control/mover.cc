@@ -312,8 +312,8 @@ absl::Status Mover::abandon(const Migration& migration) {
   for (const WorkerMove& move : migration.moves) {
     if (!is_staging(move.from)) {
       // Where it came by an earlier move of the plan, which still waits for the node.
-      statuses.push_back(with_context(
-          parts_.scheduler.cancel({"", move.worker, move.from}, deadline), move.from));
+      statuses.push_back(
+          with_context(parts_.scheduler.cancel({"", move.worker, move.from}, deadline), move.from));
     } else {
       drop(move.staged_by);
     }

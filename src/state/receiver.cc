@@ -270,9 +270,8 @@ absl::Status ReceiverOfSockets::greet(Connection& connection, const Hello& hello
     return absl::UnauthenticatedError("no transfer is expected under this token");
   }
   const bool control = hello.role == Role::kControl;
-  absl::Status status = control
-                                  ? incoming->attach_control(connection, hello.part, hello.session)
-                                  : incoming->attach_stream(connection, hello.part, hello.session);
+  absl::Status status = control ? incoming->attach_control(connection, hello.part, hello.session)
+                                : incoming->attach_stream(connection, hello.part, hello.session);
   if (!status.ok()) return status;
   const Attachment attachment(*incoming, connection);
   if (absl::Status sent = connection.write_reply(absl::OkStatus()); !sent.ok()) return sent;
