@@ -48,7 +48,7 @@ std::string environment(const char* name) {
 
 /// Who asks: the user's name, also behind sudo.
 std::string user_name() {
-  if (const std::string sudo = environment("SUDO_USER"); !sudo.empty()) return sudo;
+  if (std::string sudo = environment("SUDO_USER"); !sudo.empty()) return sudo;
   const passwd* entry = getpwuid(geteuid());
   return entry != nullptr ? entry->pw_name : fmt::format("user {}", geteuid());
 }
@@ -304,7 +304,7 @@ std::shared_ptr<Arguments> add_verb(CLI::App& app, const std::string& name,
                                     bool changing, int& exit_code,
                                     const std::function<int(const Arguments&)>& run,
                                     CLI::App** command) {
-  const auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<Arguments>();
   CLI::App& verb = add_command(app, name, description, examples + kWhere);
   verb.add_option("--address", arguments->address, "of the controller")->type_name("HOST:PORT");
   verb.add_flag("--json", arguments->json, "what the controller answers, as it is");
