@@ -53,7 +53,7 @@ class WillingAgents final : public Executor {
   }
   absl::StatusOr<int64_t> pause(const std::string&, const std::string&,
                                 const std::map<WorkerName, std::string>&, Deadline) override {
-    const absl::Status status = next("pause");
+    absl::Status status = next("pause");
     if (!status.ok()) return status;
     return 17;
   }

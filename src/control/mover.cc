@@ -257,7 +257,7 @@ absl::Status Mover::release(const Migration& migration) {
   const std::vector<std::string> order = order_after(migration);
   if (migration.stays_paused) {
     // No good iteration shows that the successors have the state; they say so themselves.
-    const absl::Status confirmed = confirm(migration, deadline);
+    absl::Status confirmed = confirm(migration, deadline);
     if (!confirmed.ok()) return confirmed;
   }
   for (const WorkerMove& move : migration.moves) {
