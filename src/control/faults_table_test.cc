@@ -14,7 +14,6 @@
 namespace monkeytree {
 namespace {
 
-
 constexpr int kOver = 60;       ///< calls until what may come back has come back
 constexpr int kHopeless = 120;  ///< calls until a person ends the job
 const std::string kJob = "A";
