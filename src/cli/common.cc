@@ -202,10 +202,6 @@ std::string fit(std::string_view text, size_t columns) {
   return columns < 3 ? safe : safe + "..";
 }
 
-std::string counted(long long count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
-
 std::string Table::text(const Paint& paint) const {
   const size_t columns = rows_.front().size();
   std::vector<size_t> widths(columns, 0);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/diagnostics.h"
 #include "cluster/snapshot.h"
 
@@ -92,9 +93,6 @@ class Paint {
 
 /// `text` made safe for a terminal, and cut with ".." to at most `columns` characters.
 std::string fit(std::string_view text, size_t columns);
-
-/// `count` of a thing: "1 rack", "3 racks".
-std::string counted(long long count, std::string_view thing);
 
 /// Columns set apart by two spaces, each as wide as its widest cell; the first row is the heading.
 /// Columns that hold only numbers stand right. Cells are cut where rows would pass kColumns.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/sha256.h"
 #include "base/status.h"
 #include "cluster/snapshot_json.h"
@@ -30,10 +31,6 @@ Deadline in_seconds(double seconds) {
 
 double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-std::string counted(size_t count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
 
 std::string joined(const std::vector<std::string>& parts) {

@@ -10,6 +10,7 @@
 
 #include "cluster/worker_name.h"
 #include "inventory/scheduler.h"
+#include "planning/plan_json.h"
 #include "routing/routes.h"
 
 /// What the controller asks of the agents. The service carries it over gRPC; tests put a fake
@@ -17,7 +18,8 @@
 namespace monkeytree {
 
 /// Where a worker's state is or goes: a node, or the memory of the staging server.
-inline constexpr const char* kStagingNode = "@staging";
+inline constexpr const char* kStagingNode = kStagingName.data();
+inline bool is_staging(const std::string& node) { return node == kStagingNode; }
 
 /// A worker as its agent knows it.
 struct WorkerReport {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/counted.h"
 #include "base/diagnostics.h"
 #include "base/json.h"
 #include "control/decision.h"
@@ -66,10 +67,6 @@ std::string wrapped(std::string_view text, size_t first, size_t indent) {
     begun = true;
   }
   return out + "\n";
-}
-
-std::string counted(int64_t count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
 
 std::string time_text(double unix_s, bool with_day) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "cluster/analysis.h"
 #include "planning/order.h"
 #include "routing/routes.h"
 
@@ -13,20 +14,18 @@ constexpr double kHour_s = 3600;
 
 double slowdown(int sharing, double communication) { return 1 + communication * (sharing - 1); }
 
+}  // namespace
+
 double gpus_of(const Snapshot& snapshot, JobId job) {
   double gpus = 0;
   for (int g = 0; g < snapshot.jobs[job].group_count; ++g) {
-    const Group& group = snapshot.groups[GroupId{snapshot.jobs[job].first_group.value + g}];
-    for (const NodeId node : group.workers) {
-      // Where slots are GPUs a worker has as many as it takes slots; otherwise it has the node.
-      const Node& host = snapshot.nodes[node];
-      gpus += host.slots > 1 ? group.slots : std::max(host.gpus, 1);
+    const GroupId group{snapshot.jobs[job].first_group.value + g};
+    for (const NodeId node : snapshot.groups[group].workers) {
+      gpus += static_cast<double>(gpus_of(snapshot, group, node));
     }
   }
   return gpus;
 }
-
-}  // namespace
 
 std::map<JobId, int> sharing(const Snapshot& snapshot) {
   std::map<JobId, int> fullest;

@@ -33,6 +33,9 @@ struct Gain {
   std::vector<JobGain> jobs;  ///< that gain, lose or move; by job
 };
 
+/// GPUs of all workers of a job; slots where the snapshot does not tell GPUs.
+double gpus_of(const Snapshot& snapshot, JobId job);
+
 /// The jobs' fullest links under perfect routing, by job; those not listed have all links for
 /// themselves. Empty where there are more flows than any real cluster has.
 std::map<JobId, int> sharing(const Snapshot& snapshot);

@@ -16,8 +16,6 @@ namespace {
 
 Deadline after(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
 
-bool is_staging(const std::string& node) { return node == kStagingNode; }
-
 /// The first that is not OK.
 absl::Status worst(const std::vector<absl::Status>& statuses) {
   for (const absl::Status& status : statuses) {

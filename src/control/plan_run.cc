@@ -8,13 +8,12 @@
 #include <utility>
 
 #include "base/status.h"
+#include "control/gain.h"
 
 namespace monkeytree {
 namespace {
 
 constexpr int kReservationTries = 3;
-
-bool is_staging(const std::string& node) { return node == kStagingNode; }
 
 std::string node_name(const Snapshot& snapshot, NodeId node) {
   return node == kStaging ? kStagingNode : snapshot.nodes[node].name;
@@ -35,17 +34,6 @@ std::map<WorkerName, std::string> nodes_of_job(const Snapshot& snapshot, JobId j
     }
   }
   return nodes;
-}
-
-double gpus_of(const std::map<WorkerName, std::string>& nodes, const Snapshot& snapshot) {
-  double gpus = 0;
-  std::map<std::string_view, int> by_name;
-  for (const Node& node : snapshot.nodes) by_name[node.name] = std::max(node.gpus, 1);
-  for (const auto& [worker, node] : nodes) {
-    const auto found = by_name.find(node);
-    if (found != by_name.end()) gpus += found->second;
-  }
-  return gpus;
 }
 
 /// What a job's moves of one round do to where its workers are.
@@ -101,7 +89,7 @@ std::vector<Migration> migrations_of(int64_t plan, const Snapshot& snapshot,
       migration.plan = plan;
       migration.round = static_cast<int>(round);
       migration.job = snapshot.jobs[job].id;
-      migration.gpus = gpus_of(everyone, snapshot);
+      migration.gpus = gpus_of(snapshot, job);
       if (rounds.size() > 1) migration.reservation = PlanRun::reservation_of(plan);
       for (WorkerMove& move : migration.moves) {
         if (is_staging(move.from)) move.staged_by = staged_by[move.worker];
