@@ -1,5 +1,6 @@
 // What the program says to a command line that it cannot follow, and that it says so.
 
+#include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -70,14 +71,15 @@ TEST(Usage, UplinksAreRefusedInOneWay) {
   const std::string number = "expected a number from 0 to 65536";
   for (const std::string value : {"two", "-1", "1.5", "65537", "99999999999999999999", " 1"}) {
     for (const char* command : {"analyze", "plan", "route"}) {
-      EXPECT_THAT(refusal({command, kSnapshot, "--uplinks", value}),
-                  StartsWith("monkeytree: --uplinks: " + number + ", found \"" + value + "\"\n"));
+      EXPECT_THAT(
+          refusal({command, kSnapshot, "--uplinks", value}),
+          StartsWith(absl::StrCat("monkeytree: --uplinks: ", number, ", found \"", value, "\"\n")));
     }
   }
   for (const std::string value : {"-1", "65537", "99999999999999999999"}) {
-    EXPECT_THAT(
-        refusal(import_with("--uplinks", value)),
-        StartsWith("monkeytree: --uplinks: " + number + " or a file, found \"" + value + "\"\n"));
+    EXPECT_THAT(refusal(import_with("--uplinks", value)),
+                StartsWith(absl::StrCat("monkeytree: --uplinks: ", number, " or a file, found \"",
+                                        value, "\"\n")));
   }
   EXPECT_THAT(refusal(import_with("--uplinks", "two")),
               HasSubstr("monkeytree: --uplinks: " + number +
@@ -136,8 +138,7 @@ TEST(Usage, TooManyHostsStateTheLimit) {
   EXPECT_THAT(findings("SwitchName=a Nodes=n[1-99999999]\n"), HasSubstr("expected at most 65536"));
   std::string many;
   for (int i = 0; i < 20; ++i) {
-    const std::string name = std::to_string(i);
-    many += "SwitchName=s" + name + " Nodes=m" + name + "-[1-65536]\n";
+    absl::StrAppend(&many, "SwitchName=s", i, " Nodes=m", i, "-[1-65536]\n");
   }
   const std::string found = findings(many);
   EXPECT_THAT(found, HasSubstr(":17: switch \"s16\": "));
