@@ -149,7 +149,7 @@ double plain_memcpy(const Arena& source, Arena& target, int threads) {
   });
 }
 
-void compare(uint64_t bytes, int rounds) {
+void compare(uint64_t bytes, int rounds, const std::string& only) {
   const Layout layout = layout_of(bytes);
   const std::shared_ptr<Arena> source = arena_of(layout);
   const std::shared_ptr<Arena> target = arena_of(layout);
@@ -169,6 +169,7 @@ void compare(uint64_t bytes, int rounds) {
   source->commit(1);
   const auto row = [&](std::string_view plain_name, std::string_view name, const auto& plain,
                        const auto& moved) {
+    if (!name.starts_with(only)) return;
     std::vector<double> plain_s;
     std::vector<double> moved_s;
     std::vector<double> plain_cpu;
@@ -298,20 +299,23 @@ void churn(double seconds, uint64_t quota, size_t states) {
 int main(int argc, char** argv) {
   bool smoke = false;
   double churn_seconds = 0;
+  std::string only;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--smoke") == 0) {
       smoke = true;
     } else if (std::strcmp(argv[i], "--churn") == 0 && i + 1 < argc) {
       churn_seconds = std::atof(argv[++i]);
+    } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+      only = argv[++i];
     } else {
-      fmt::print(stderr, "usage: state_bench [--smoke] [--churn SECONDS]\n");
+      fmt::print(stderr, "usage: state_bench [--smoke] [--only shm|tcp] [--churn SECONDS]\n");
       return 2;
     }
   }
   if (churn_seconds > 0) {
     churn(churn_seconds, smoke ? uint64_t{64} << 20 : uint64_t{8} << 30, smoke ? 20 : 200);
   } else {
-    compare(smoke ? uint64_t{32} << 20 : uint64_t{1} << 30, smoke ? 2 : 5);
+    compare(smoke ? uint64_t{32} << 20 : uint64_t{1} << 30, smoke ? 2 : 5, only);
   }
   return 0;
 }

@@ -1,7 +1,6 @@
 # The live system beside a real Slurm. tests/slurm.cmake and tests/agent_worker.cmake come first
 # where files are read in the order of their names, so targets are looked up late.
 if(MONKEYTREE_TESTS)
-  pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
   foreach(flavour Companion Merge)
     string(TOLOWER ${flavour} name)
     monkeytree_test(live_${name}_test TIMEOUT 900

@@ -13,8 +13,9 @@ if(MONKEYTREE_TESTS)
     MONKEYTREE_SLURM_CLUSTER="$<TARGET_FILE:slurm_test_cluster>")
   add_dependencies(monkeytree_slurm_cluster slurm_test_cluster)
 
-  foreach(flavour Companion Merge)
-    string(TOLOWER ${flavour} name)
+  foreach(flavour Companion Merge MergeExclusive)
+    string(REGEX REPLACE "(.)([A-Z])" "\\1_\\2" name ${flavour})
+    string(TOLOWER ${name} name)
     monkeytree_test(slurm_${name}_test SOURCES ${slurm_folder}/slurm_scheduler_test.cc
       USES monkeytree_scheduler monkeytree_slurm_cluster)
     target_compile_definitions(slurm_${name}_test PRIVATE MONKEYTREE_SLURM_FLAVOUR=k${flavour})

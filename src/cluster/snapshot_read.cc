@@ -399,10 +399,14 @@ class SnapshotReader {
 
 std::optional<Snapshot> parse_snapshot(std::string_view text, std::string_view file,
                                        Diagnostics& diagnostics) {
-  const size_t errors = diagnostics.error_count();
   const std::unique_ptr<JsonDocument> document = JsonDocument::parse(text, file, diagnostics);
   if (!document) return std::nullopt;
-  Snapshot snapshot = SnapshotReader().read(document->root());
+  return parse_snapshot(document->root(), diagnostics);
+}
+
+std::optional<Snapshot> parse_snapshot(const JsonValue& value, Diagnostics& diagnostics) {
+  const size_t errors = diagnostics.error_count();
+  Snapshot snapshot = SnapshotReader().read(value);
   if (diagnostics.error_count() > errors) return std::nullopt;
   return snapshot;
 }

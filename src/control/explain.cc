@@ -145,15 +145,20 @@ class Explanation {
   }
 
   void heading() {
-    std::string first = fmt::format("plan {}: {}, {}", plan_.id, name_of(plan_.state),
-                                    counted(plan_.moves, "move"));
+    // A plan that no journal holds has no number: what would be.
+    std::string first = counted(plan_.moves, "move");
+    if (plan_.id > 0) {
+      first = fmt::format("plan {}: {}, {}", plan_.id, name_of(plan_.state), first);
+    }
     if (record_ && record_->rounds.size() > 1) {
       first += fmt::format(" in {} rounds", record_->rounds.size());
     }
     line(first, 0, 2);
-    std::string times = "made " + time_text(plan_.made_s, true);
-    if (plan_.ended_s) times += ", ended " + time_text(*plan_.ended_s, true);
-    line(times, 0, 2);
+    if (plan_.id > 0) {
+      std::string times = "made " + time_text(plan_.made_s, true);
+      if (plan_.ended_s) times += ", ended " + time_text(*plan_.ended_s, true);
+      line(times, 0, 2);
+    }
     if (!plan_.approved_by.empty()) line("approved by " + printable(plan_.approved_by), 0, 2);
     proof();
   }

@@ -79,7 +79,7 @@ absl::StatusOr<Observation> SlurmScheduler::observe(Deadline deadline) {
   // Nodes before jobs: a job that ends in between leaves a node that looks taken, not a free one
   // that is not.
   const absl::StatusOr<std::string> nodes =
-      commands_.query({"scontrol", "--oneliner", "show", "node"}, deadline);
+      look("nodes", {"scontrol", "--oneliner", "show", "node"}, deadline);
   if (!nodes.ok()) return nodes.status();
   facts.nodes = read_slurm_nodes(*nodes, facts.nodes_file, diagnostics);
   if (!facts.nodes) return unreadable(diagnostics);

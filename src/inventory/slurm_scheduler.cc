@@ -10,6 +10,7 @@
 #include "inventory/job_layout.h"
 #include "inventory/json_stream.h"
 #include "inventory/parallelism.h"
+#include "inventory/slurm_rest.h"
 
 namespace monkeytree {
 
@@ -109,9 +110,16 @@ const SlurmScheduler::Companion* SlurmScheduler::Books::companion_at(
   return nullptr;
 }
 
+absl::StatusOr<std::string> SlurmScheduler::look(const std::string& page,
+                                                 std::vector<std::string> program,
+                                                 Deadline deadline) const {
+  if (settings_.slurmrestd.empty()) return commands_.query(std::move(program), deadline);
+  return SlurmRest(settings_.slurmrestd, settings_.slurmrestd_version).get(page, deadline);
+}
+
 absl::StatusOr<SlurmScheduler::Books> SlurmScheduler::read_books(Deadline deadline,
                                                                  Diagnostics& diagnostics) const {
-  const absl::StatusOr<std::string> text = commands_.query({"squeue", "--json"}, deadline);
+  const absl::StatusOr<std::string> text = look("jobs", {"squeue", "--json"}, deadline);
   if (!text.ok()) return text.status();
   Books out;
   Diagnostics errors;

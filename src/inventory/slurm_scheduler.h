@@ -25,6 +25,8 @@ struct SlurmSettings {
   std::string programs;        ///< folder of squeue and the others; "": those in PATH
   std::string slurm_conf;      ///< "": as Slurm finds it
   std::string books = "auto";  ///< "companions" or "merge" to insist
+  std::string slurmrestd;      ///< its unix socket, to read jobs and nodes there; "": by programs
+  std::string slurmrestd_version = "v0.0.38";  ///< of its interface; Debian 12's
 };
 
 /// Turns for steps on one job, since a step reads the job's books and then writes them.
@@ -94,6 +96,9 @@ class SlurmScheduler final : public Scheduler {
   /// A step on a job: its turn, its books, the configuration.
   class Step;
 
+  /// Jobs or nodes as text: slurmrestd's page where there is one, else what the program prints.
+  absl::StatusOr<std::string> look(const std::string& page, std::vector<std::string> program,
+                                   Deadline deadline) const;
   absl::StatusOr<Books> read_books(Deadline deadline, Diagnostics& diagnostics) const;
   absl::StatusOr<Configuration> read_configuration(Deadline deadline);
   absl::StatusOr<Configuration> known_configuration(Deadline deadline);

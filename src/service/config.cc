@@ -227,8 +227,8 @@ class ConfigReader {
   }
 
   void read_slurm(const YamlValue& at) {
-    const YamlMap map =
-        at.map({"kind", "topology", "topology_name", "uplinks", "programs", "slurm_conf", "books"});
+    const YamlMap map = at.map({"kind", "topology", "topology_name", "uplinks", "programs",
+                                "slurm_conf", "books", "slurmrestd", "slurmrestd_version"});
     const Section section(map);
     SlurmSettings& slurm = config_.slurm;
     section.text("topology", slurm.topology);
@@ -237,6 +237,8 @@ class ConfigReader {
     section.text("programs", slurm.programs);
     section.text("slurm_conf", slurm.slurm_conf);
     section.name("books", slurm.books, kBooks);
+    section.text("slurmrestd", slurm.slurmrestd);
+    section.text("slurmrestd_version", slurm.slurmrestd_version);
     if (map.find("topology") == nullptr) {
       at.error("no topology, expected topology: /etc/slurm/topology.conf");
     }

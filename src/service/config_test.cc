@@ -100,6 +100,8 @@ scheduler:
   programs: "/opt/slurm/bin"
   slurm_conf: "/opt/slurm/etc/slurm.conf"
   books: merge
+  slurmrestd: "/run/slurmrestd/socket"
+  slurmrestd_version: "v0.0.40"
 listen:
   http: "10.0.0.1:80"
   agents: "[fd00::1]:0"

@@ -51,9 +51,10 @@ std::string scheduler_text(const ServiceConfig& config) {
       const SlurmSettings& slurm = config.slurm;
       out += fmt::format(
           "  kind: slurm\n  topology: {}\n  topology_name: {}\n  uplinks: {}\n  programs: {}\n"
-          "  slurm_conf: {}\n  books: {}\n",
+          "  slurm_conf: {}\n  books: {}\n  slurmrestd: {}\n  slurmrestd_version: {}\n",
           quoted(slurm.topology), quoted(slurm.topology_name), quoted(slurm.uplinks),
-          quoted(slurm.programs), quoted(slurm.slurm_conf), slurm.books);
+          quoted(slurm.programs), quoted(slurm.slurm_conf), slurm.books, quoted(slurm.slurmrestd),
+          quoted(slurm.slurmrestd_version));
       break;
     }
     case SchedulerKind::kEmulated: {

@@ -43,53 +43,6 @@ int hex(char c) {
   return -1;
 }
 
-std::string_view reason_of(int status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 202:
-      return "Accepted";
-    case 400:
-      return "Bad Request";
-    case 401:
-      return "Unauthorized";
-    case 403:
-      return "Forbidden";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 408:
-      return "Request Timeout";
-    case 409:
-      return "Conflict";
-    case 411:
-      return "Length Required";
-    case 413:
-      return "Content Too Large";
-    case 414:
-      return "URI Too Long";
-    case 421:
-      return "Misdirected Request";
-    case 429:
-      return "Too Many Requests";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 500:
-      return "Internal Server Error";
-    case 501:
-      return "Not Implemented";
-    case 503:
-      return "Service Unavailable";
-    case 504:
-      return "Gateway Timeout";
-    case 505:
-      return "HTTP Version Not Supported";
-    default:
-      return "Other";
-  }
-}
-
 /// The word that programs look at.
 std::string_view code_of(int status) {
   switch (status) {
@@ -125,163 +78,34 @@ std::string_view code_of(int status) {
   }
 }
 
-/// The parts of a head, one after the other; stops at the first fault.
-class HeadReader {
- public:
-  HeadReader(std::string_view text, HttpFault& fault) : text_(text), fault_(fault) {}
+bool is_sound_path(std::string_view path) {
+  const bool has_control = std::any_of(path.begin(), path.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+  return !has_control && valid_utf8_prefix(path) == path.size() &&
+         path.find('\\') == std::string_view::npos && path.find("//") == std::string_view::npos;
+}
 
-  std::optional<HttpHead> read() {
-    if (!read_request_line()) return std::nullopt;
-    while (true) {
-      const std::optional<std::string_view> line = next_line();
-      if (!line) return std::nullopt;
-      if (line->empty()) break;
-      if (!read_header(*line)) return std::nullopt;
+std::optional<HttpFault> read_query(std::string_view text, HttpRequest& request) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('&'), text.size());
+    const std::string_view pair = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const size_t equals = std::min(pair.find('='), pair.size());
+    const std::optional<std::string> key = percent_decoded(pair.substr(0, equals), true);
+    const std::optional<std::string> value =
+        percent_decoded(pair.substr(std::min(equals + 1, pair.size())), true);
+    if (!key || key->empty() || !value || valid_utf8_prefix(*key) < key->size() ||
+        valid_utf8_prefix(*value) < value->size()) {
+      return HttpFault{400, "a query that is not well written"};
     }
-    if (!read_length()) return std::nullopt;
-    return std::move(head_);
+    if (!request.query.emplace(*key, *value).second) {
+      return HttpFault{400, "a field of the query that stands there twice"};
+    }
+    if (request.query.size() > kMaxHttpQuery) return HttpFault{400, "a query of too many fields"};
   }
-
- private:
-  bool refuse(int status, std::string message) {
-    fault_ = {status, std::move(message)};
-    return false;
-  }
-
-  std::optional<std::string_view> next_line() {
-    const size_t end = text_.find("\r\n");
-    if (end == std::string_view::npos) {
-      refuse(400, "a line that does not end in CR LF");
-      return std::nullopt;
-    }
-    const std::string_view line = text_.substr(0, end);
-    text_.remove_prefix(end + 2);
-    return line;
-  }
-
-  bool read_request_line() {
-    const std::optional<std::string_view> line = next_line();
-    if (!line) return false;
-    const size_t first = line->find(' ');
-    const size_t last = line->rfind(' ');
-    if (first == std::string_view::npos || first == last) {
-      return refuse(400, "expected METHOD PATH HTTP/1.1");
-    }
-    const std::string_view method = line->substr(0, first);
-    const std::string_view target = line->substr(first + 1, last - first - 1);
-    const std::string_view version = line->substr(last + 1);
-    if (!is_token(method) || method.size() > 16) return refuse(400, "no method");
-    if (version != "HTTP/1.1" && version != "HTTP/1.0") {
-      return version.starts_with("HTTP/") ? refuse(505, "expected HTTP/1.1")
-                                          : refuse(400, "expected METHOD PATH HTTP/1.1");
-    }
-    old_ = version == "HTTP/1.0";
-    head_.request.method = method;
-    if (target.size() > kMaxHttpTarget) {
-      return refuse(414, fmt::format("a path of more than {} bytes", kMaxHttpTarget));
-    }
-    return read_target(target);
-  }
-
-  bool read_target(std::string_view target) {
-    if (target.empty() || target.front() != '/' ||
-        !std::all_of(target.begin(), target.end(), is_visible) ||
-        target.find('#') != std::string_view::npos) {
-      return refuse(400, "a path that does not begin with / or holds what no path may hold");
-    }
-    const size_t mark = target.find('?');
-    const std::optional<std::string> path = percent_decoded(target.substr(0, mark), false);
-    if (!path || valid_utf8_prefix(*path) < path->size() ||
-        std::any_of(path->begin(), path->end(),
-                    [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }) ||
-        path->find('\\') != std::string::npos || path->find("//") != std::string::npos) {
-      return refuse(400, "a path that is not well written");
-    }
-    if ((*path + "/").find("/../") != std::string::npos ||
-        (*path + "/").find("/./") != std::string::npos) {
-      return refuse(400, "a path with . or .. in it");
-    }
-    head_.request.path = *path;
-    return mark == std::string_view::npos || read_query(target.substr(mark + 1));
-  }
-
-  bool read_query(std::string_view text) {
-    while (!text.empty()) {
-      const size_t end = std::min(text.find('&'), text.size());
-      const std::string_view pair = text.substr(0, end);
-      text.remove_prefix(std::min(end + 1, text.size()));
-      const size_t equals = std::min(pair.find('='), pair.size());
-      const std::optional<std::string> key = percent_decoded(pair.substr(0, equals), true);
-      const std::optional<std::string> value =
-          percent_decoded(pair.substr(std::min(equals + 1, pair.size())), true);
-      if (!key || key->empty() || !value || valid_utf8_prefix(*key) < key->size() ||
-          valid_utf8_prefix(*value) < value->size()) {
-        return refuse(400, "a query that is not well written");
-      }
-      if (!head_.request.query.emplace(*key, *value).second) {
-        return refuse(400, "a field of the query that stands there twice");
-      }
-      if (head_.request.query.size() > kMaxHttpQuery) {
-        return refuse(400, "a query of too many fields");
-      }
-    }
-    return true;
-  }
-
-  bool read_header(std::string_view line) {
-    const size_t colon = line.find(':');
-    if (colon == std::string_view::npos || !is_token(line.substr(0, colon))) {
-      return refuse(400, "a header line that is not NAME: VALUE");
-    }
-    std::string_view value = line.substr(colon + 1);
-    const size_t first = value.find_first_not_of(" \t");
-    value = first == std::string_view::npos ? std::string_view() : value.substr(first);
-    value = value.substr(0, value.find_last_not_of(" \t") + 1);
-    const bool sound = std::all_of(value.begin(), value.end(), [](char c) {
-      return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f);
-    });
-    if (!sound) return refuse(400, "a header with control characters");
-    if (++headers_ > kMaxHttpHeaders) return refuse(431, "too many headers");
-    const std::string name = lower(line.substr(0, colon));
-    const auto [at, is_new] = head_.request.headers.emplace(name, value);
-    if (is_new) return true;
-    const bool once = std::find(kOnce.begin(), kOnce.end(), name) != kOnce.end();
-    if (once) return refuse(400, fmt::format("{} stands there twice", name));
-    at->second += fmt::format(", {}", value);
-    return true;
-  }
-
-  bool read_length() {
-    const HttpRequest& request = head_.request;
-    if (!old_ && request.header("host").empty()) return refuse(400, "no Host");
-    if (request.headers.contains("transfer-encoding")) {
-      return refuse(501, "a transfer encoding, expected Content-Length");
-    }
-    if (!request.header("content-encoding").empty()) {
-      return refuse(501, "a content encoding, expected plain content");
-    }
-    const std::string_view length = request.header("content-length");
-    if (!request.headers.contains("content-length")) return true;
-    uint64_t bytes = 0;
-    const auto [end, error] = std::from_chars(length.data(), length.data() + length.size(), bytes);
-    if (error == std::errc::result_out_of_range) bytes = UINT64_MAX;
-    if (length.empty() || error == std::errc::invalid_argument ||
-        end != length.data() + length.size()) {
-      return refuse(400, "a Content-Length that is no number");
-    }
-    if (bytes > kMaxHttpBody) {
-      return refuse(413, fmt::format("a body of more than {} bytes", kMaxHttpBody));
-    }
-    head_.body_bytes = bytes;
-    return true;
-  }
-
-  std::string_view text_;
-  HttpFault& fault_;
-  HttpHead head_;
-  size_t headers_ = 0;
-  bool old_ = false;
-};
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -321,25 +145,68 @@ HttpResponse http_error(const absl::Status& status) {
   return http_error(code, message_of(status));
 }
 
-std::optional<size_t> end_of_http_head(std::string_view bytes) {
-  const size_t end = bytes.find("\r\n\r\n");
-  if (end == std::string_view::npos) return std::nullopt;
-  return end + 4;
+std::optional<HttpFault> read_target(std::string_view target, HttpRequest& request) {
+  if (target.size() > kMaxHttpTarget) {
+    return HttpFault{414, fmt::format("a path of more than {} bytes", kMaxHttpTarget)};
+  }
+  if (!target.starts_with('/') || !std::all_of(target.begin(), target.end(), is_visible) ||
+      target.find('#') != std::string_view::npos) {
+    return HttpFault{400, "a path that does not begin with / or holds what no path may hold"};
+  }
+  const size_t mark = target.find('?');
+  const std::optional<std::string> path = percent_decoded(target.substr(0, mark), false);
+  if (!path || !is_sound_path(*path)) return HttpFault{400, "a path that is not well written"};
+  if ((*path + "/").find("/../") != std::string::npos ||
+      (*path + "/").find("/./") != std::string::npos) {
+    return HttpFault{400, "a path with . or .. in it"};
+  }
+  request.path = *path;
+  if (mark == std::string_view::npos) return std::nullopt;
+  return read_query(target.substr(mark + 1), request);
 }
 
-std::optional<HttpHead> parse_http_head(std::string_view head, HttpFault& fault) {
-  return HeadReader(head, fault).read();
+std::optional<HttpFault> read_header(std::string_view name, std::string_view value,
+                                     HttpRequest& request) {
+  if (!is_token(name)) return HttpFault{400, "a header line that is not NAME: VALUE"};
+  const bool sound = std::all_of(value.begin(), value.end(), [](char c) {
+    return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f);
+  });
+  if (!sound) return HttpFault{400, "a header with control characters"};
+  const std::string key = lower(name);
+  const auto [at, is_new] = request.headers.emplace(key, value);
+  if (!is_new && std::find(kOnce.begin(), kOnce.end(), key) != kOnce.end()) {
+    return HttpFault{400, fmt::format("{} stands there twice", key)};
+  }
+  if (!is_new) at->second += fmt::format(", {}", value);
+  if (request.headers.size() > kMaxHttpHeaders) return HttpFault{431, "too many headers"};
+  return std::nullopt;
 }
 
-std::string write_http_response(const HttpResponse& response, bool with_body) {
-  std::string out = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\n", response.status,
-                                reason_of(response.status), response.content_type);
-  if (!response.stream) out += fmt::format("Content-Length: {}\r\n", response.body.size());
-  for (const auto& [name, value] : response.headers) out += fmt::format("{}: {}\r\n", name, value);
-  // One request a connection: nothing of one can be taken for the next.
-  out += "Connection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\r\n";
-  if (with_body) out += response.body;
-  return out;
+std::optional<HttpFault> check_head(const HttpRequest& request, bool old) {
+  if (!is_token(request.method) || request.method.size() > 16) return HttpFault{400, "no method"};
+  if (!old && request.header("host").empty()) return HttpFault{400, "no Host"};
+  if (request.headers.contains("transfer-encoding")) {
+    return HttpFault{501, "a transfer encoding, expected Content-Length"};
+  }
+  if (!request.header("content-encoding").empty()) {
+    return HttpFault{501, "a content encoding, expected plain content"};
+  }
+  const uint64_t bytes = announced_bytes(request);
+  if (bytes == UINT64_MAX) return HttpFault{400, "a Content-Length that is no number"};
+  if (bytes > kMaxHttpBody) {
+    return HttpFault{413, fmt::format("a body of more than {} bytes", kMaxHttpBody)};
+  }
+  return std::nullopt;
+}
+
+uint64_t announced_bytes(const HttpRequest& request) {
+  if (!request.headers.contains("content-length")) return 0;
+  const std::string_view length = request.header("content-length");
+  uint64_t bytes = 0;
+  const auto [end, error] = std::from_chars(length.data(), length.data() + length.size(), bytes);
+  const bool whole = !length.empty() && end == length.data() + length.size();
+  if (error == std::errc::result_out_of_range && whole) return UINT64_MAX - 1;
+  return whole && error == std::errc() ? bytes : UINT64_MAX;
 }
 
 std::optional<std::string> percent_decoded(std::string_view text, bool plus) {

@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
-/// Requests and answers of HTTP/1.1, as strictly as our few clients allow: what is odd is refused,
-/// so that nobody in front of us can read a request in another way than we do.
+/// What is asked of us and what we answer, apart from how it comes: as strictly as our few clients
+/// allow, so that nobody in front of us can read a request in another way than we do.
 namespace monkeytree {
 
 class HttpStream;
@@ -55,20 +55,17 @@ struct HttpFault {
   std::string message;
 };
 
-/// A request's head as it was read, and how much body follows.
-struct HttpHead {
-  HttpRequest request;
-  size_t body_bytes = 0;
-};
+// Each reads a part of a request as it came into `request`; nullopt where it is sound.
 
-/// Reads from the request line to the empty line that ends the head, which must be there.
-std::optional<HttpHead> parse_http_head(std::string_view head, HttpFault& fault);
-
-/// Where the head ends (just after its empty line), or nullopt where it has not yet.
-std::optional<size_t> end_of_http_head(std::string_view bytes);
-
-/// The answer's head and body; a stream's answer has no length and ends with the connection.
-std::string write_http_response(const HttpResponse& response, bool with_body);
+/// "/a%20b?limit=5": path and query.
+std::optional<HttpFault> read_target(std::string_view target, HttpRequest& request);
+/// One header; those that may come in several lines are joined.
+std::optional<HttpFault> read_header(std::string_view name, std::string_view value,
+                                     HttpRequest& request);
+/// The method, and what the headers say together. `old`: HTTP/1.0, which needs no Host.
+std::optional<HttpFault> check_head(const HttpRequest& request, bool old);
+/// How much content the headers announce; UINT64_MAX where that is no number.
+uint64_t announced_bytes(const HttpRequest& request);
 
 /// `%41` to `A`; nullopt where the text is not so written. `plus` is for queries, where it is a
 /// space.

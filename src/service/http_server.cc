@@ -1,43 +1,57 @@
 #include "service/http_server.h"
 
 #include <fmt/format.h>
+#include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <condition_variable>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <deque>
 #include <exception>
-#include <memory>
+#include <map>
 #include <optional>
+#include <stop_token>
 #include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
 
 namespace monkeytree {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using Time = Clock::time_point;
 
 constexpr int kBacklog = 256;
-constexpr int kMostAccepted = 64;  ///< in one turn of the loop
-constexpr size_t kPiece = 64 << 10;
 constexpr int kSendBuffer = 128 << 10;
-/// What a client may still say while we take leave; a reset would lose our last words.
-constexpr std::chrono::milliseconds kLeave{2000};
-constexpr std::chrono::milliseconds kWithoutDescriptors{100};
-constexpr std::chrono::milliseconds kLongestTurn{1000};
+/// The library's memory for a connection: its head, and what goes out of it.
+constexpr size_t kConnectionMemory = 2 * kMaxHttpHead;
+/// Connections beyond the limit, while others make room.
+constexpr unsigned kSpare = 64;
+constexpr size_t kPiece = 16 << 10;
+/// So much content that is too large is still read, so that our refusal is not lost in a reset.
+constexpr uint64_t kMostDiscarded = 1 << 20;
+constexpr std::chrono::milliseconds kTick{1000};
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
 /// The numeric address of the other end.
-std::string peer_of(const sockaddr_storage& address, socklen_t length) {
+std::string peer_of(const sockaddr* address) {
+  if (address == nullptr) return "";
+  const socklen_t length =
+      address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   std::array<char, NI_MAXHOST> host{};
-  if (getnameinfo(reinterpret_cast<const sockaddr*>(&address), length, host.data(), host.size(),
-                  nullptr, 0, NI_NUMERICHOST) != 0) {
+  if (getnameinfo(address, length, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) != 0) {
     return "";
   }
   const std::string_view text = host.data();
@@ -83,13 +97,21 @@ absl::StatusOr<Listener> listen_on(const ListenAddress& address) {
   return listener;
 }
 
+MHD_Response* plain_response(std::string body) {
+  auto owned = std::make_unique<std::string>(std::move(body));
+  std::string& text = *owned;
+  return MHD_create_response_from_buffer_with_free_callback_cls(
+      text.size(), text.data(), [](void* whose) { delete static_cast<std::string*>(whose); },
+      owned.release());
+}
+
 }  // namespace
 
 bool HttpStream::write(std::string_view bytes) {
   const std::lock_guard lock(mutex_);
   if (gone_ || pending_.size() + bytes.size() > limit_) return false;
   pending_ += bytes;
-  if (wake_) wake_();
+  if (std::exchange(resting_, false) && wake_) wake_();
   return true;
 }
 
@@ -103,9 +125,17 @@ bool HttpStream::empty() const {
   return pending_.empty();
 }
 
-std::string HttpStream::take() {
+std::optional<size_t> HttpStream::take(char* to, size_t most, const std::function<void()>& rest) {
   const std::lock_guard lock(mutex_);
-  return std::exchange(pending_, {});
+  if (gone_) return std::nullopt;
+  const size_t count = std::min(most, pending_.size());
+  if (count == 0) {
+    resting_ = true;
+    rest();
+  }
+  pending_.copy(to, count);
+  pending_.erase(0, count);
+  return count;
 }
 
 void HttpStream::connect(std::function<void()> wake) {
@@ -117,7 +147,431 @@ void HttpStream::end() {
   const std::lock_guard lock(mutex_);
   gone_ = true;
   pending_.clear();
+  if (std::exchange(resting_, false) && wake_) wake_();
+}
+
+void HttpStream::disconnect() {
+  const std::lock_guard lock(mutex_);
+  gone_ = true;
+  pending_.clear();
+  resting_ = false;
   wake_ = nullptr;
+}
+
+/// The library's daemon, what we know of its connections, and the threads that answer.
+class HttpServer::Daemon {
+ public:
+  Daemon(Handlers handlers, HttpLimits limits) : handlers_(std::move(handlers)), limits_(limits) {}
+  ~Daemon() { stop(); }
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  bool start(int listener);
+  size_t connections() const {
+    const std::lock_guard lock(mutex_);
+    return connections_.size();
+  }
+
+ private:
+  enum class State : uint8_t { kReading, kAnswering, kWriting, kStreaming, kCut };
+  struct Connection {
+    uint64_t number = 0;
+    MHD_Connection* handle = nullptr;
+    int socket = -1;
+    std::string peer;
+    // Of the library's thread.
+    std::string target;
+    HttpRequest request;
+    bool begun = false;
+    std::optional<HttpFault> fault;
+    // Of mutex_.
+    State state = State::kReading;
+    Time deadline;
+    std::optional<HttpResponse> answer;
+    std::shared_ptr<HttpStream> stream;
+  };
+  struct Queue {
+    std::deque<Connection*> waiting;  ///< each stays until it is answered
+    std::condition_variable_any wake;
+  };
+
+  /// The library's end of a stream's answer; its own as long as the answer is.
+  struct StreamEnd {
+    Daemon& daemon;
+    Connection& connection;
+    std::shared_ptr<HttpStream> stream;
+    std::string first;  ///< goes out before what is written to the stream
+
+    ~StreamEnd();
+    ssize_t read(char* to, size_t most);
+  };
+
+  struct Callbacks;
+
+  void stop();
+
+  // On the library's thread.
+  void on_connection(MHD_Connection* handle, void** context, bool opened);
+  MHD_Result on_request(Connection& connection, std::string_view method, std::string_view version,
+                        std::string_view content);
+  void read_head(Connection& connection, std::string_view method, std::string_view version);
+  MHD_Result on_whole_request(Connection& connection);
+  MHD_Result refuse(Connection& connection);
+  MHD_Result send(Connection& connection, HttpResponse response);
+  MHD_Response* stream_response(Connection& connection, HttpResponse& response);
+
+  // On ours.
+  void answer(const std::stop_token& stop, Queue& queue);
+  void watch(const std::stop_token& stop);
+  void end_forsaken_streams();
+
+  // With mutex_ held.
+  void cut_late();
+  void make_room(Connection& newest);
+  void cut(Connection& connection, int status, const std::string& why);
+
+  const Handlers handlers_;
+  const HttpLimits limits_;
+  MHD_Daemon* daemon_ = nullptr;
+
+  mutable std::mutex mutex_;
+  std::map<uint64_t, std::unique_ptr<Connection>> connections_;
+  uint64_t next_ = 0;
+  Queue quick_, slow_;
+  bool stopping_ = false;
+  std::condition_variable_any tick_;
+
+  std::vector<std::jthread> threads_;
+};
+
+/// What the library calls, each handed to its method.
+struct HttpServer::Daemon::Callbacks {
+  static Connection* context_of(MHD_Connection* handle) {
+    const MHD_ConnectionInfo* info =
+        MHD_get_connection_info(handle, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? static_cast<Connection*>(info->socket_context) : nullptr;
+  }
+  static MHD_Result request(void* self, MHD_Connection* handle, const char* /*url*/,
+                            const char* method, const char* version, const char* content,
+                            size_t* size, void** /*context*/) {
+    Connection* connection = context_of(handle);
+    if (connection == nullptr) return MHD_NO;
+    const std::string_view piece(content ? content : "", std::exchange(*size, 0));
+    return static_cast<Daemon*>(self)->on_request(*connection, method, version, piece);
+  }
+  static void connection(void* self, MHD_Connection* handle, void** context,
+                         MHD_ConnectionNotificationCode what) {
+    static_cast<Daemon*>(self)->on_connection(handle, context,
+                                              what == MHD_CONNECTION_NOTIFY_STARTED);
+  }
+  /// The path as it was written: ours to decode.
+  static void* target(void* /*self*/, const char* target, MHD_Connection* handle) {
+    if (Connection* connection = context_of(handle)) connection->target = target;
+    return nullptr;
+  }
+  static void log(void* self, const char* format, va_list arguments) {
+    std::array<char, 512> text{};
+    vsnprintf(text.data(), text.size(), format, arguments);
+    std::string line = text.data();
+    while (line.ends_with('\n')) line.pop_back();
+    if (const auto& refused = static_cast<Daemon*>(self)->handlers_.refused) refused(line);
+  }
+};
+
+bool HttpServer::Daemon::start(int listener) {
+  daemon_ = MHD_start_daemon(
+      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, nullptr,
+      nullptr, &Callbacks::request, this, MHD_OPTION_EXTERNAL_LOGGER, &Callbacks::log, this,
+      MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_NOTIFY_CONNECTION, &Callbacks::connection,
+      this, MHD_OPTION_URI_LOG_CALLBACK, &Callbacks::target, this, MHD_OPTION_CONNECTION_LIMIT,
+      static_cast<unsigned>(limits_.connections) + kSpare, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+      kConnectionMemory, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+  if (daemon_ == nullptr) return false;
+  for (int i = 0; i < limits_.threads; ++i) {
+    threads_.emplace_back([this](const std::stop_token& stop) { answer(stop, quick_); });
+  }
+  for (int i = 0; i < limits_.slow_threads; ++i) {
+    threads_.emplace_back([this](const std::stop_token& stop) { answer(stop, slow_); });
+  }
+  threads_.emplace_back([this](const std::stop_token& stop) { watch(stop); });
+  return true;
+}
+
+void HttpServer::Daemon::stop() {
+  for (std::jthread& thread : threads_) thread.request_stop();
+  threads_.clear();
+  if (daemon_ == nullptr) return;
+  // The library stops only when no connection rests; from here on none begins to.
+  std::vector<std::shared_ptr<HttpStream>> streams;
+  std::vector<MHD_Connection*> resting;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    for (const auto& [number, connection] : connections_) {
+      if (connection->stream) streams.push_back(connection->stream);
+      if (connection->state != State::kAnswering) continue;
+      if (!connection->answer) {
+        connection->answer = http_error(503, "the controller stops");
+        resting.push_back(connection->handle);
+      }
+    }
+  }
+  for (const auto& stream : streams) stream->end();
+  for (MHD_Connection* handle : resting) MHD_resume_connection(handle);
+  MHD_stop_daemon(daemon_);
+}
+
+void HttpServer::Daemon::on_connection(MHD_Connection* handle, void** context, bool opened) {
+  if (!opened) {
+    const std::lock_guard lock(mutex_);
+    if (*context) connections_.erase(static_cast<Connection*>(*context)->number);
+    *context = nullptr;
+    return;
+  }
+  auto connection = std::make_unique<Connection>();
+  connection->handle = handle;
+  connection->socket =
+      MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+  connection->peer =
+      peer_of(MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
+  connection->deadline = Clock::now() + limits_.request;
+  // What waits for a client is bounded in the kernel too, which would let it grow to megabytes.
+  setsockopt(connection->socket, SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof kSendBuffer);
+  *context = connection.get();
+  const std::lock_guard lock(mutex_);
+  connection->number = next_++;
+  Connection& newest = *connection;
+  connections_.emplace(newest.number, std::move(connection));
+  if (connections_.size() > limits_.connections) make_room(newest);
+}
+
+void HttpServer::Daemon::make_room(Connection& newest) {
+  // The oldest of those that have not said what they want.
+  for (const auto& [number, connection] : connections_) {
+    if (connection->state != State::kReading || connection.get() == &newest) continue;
+    return cut(*connection, 503, "too many connections, and this one was silent");
+  }
+  cut(newest, 503, "too many connections");
+}
+
+void HttpServer::Daemon::cut(Connection& connection, int status, const std::string& why) {
+  if (connection.state == State::kReading) {
+    // The library has sent nothing yet. Its own limits of time know no words, and no whole request.
+    const std::string body = http_error(status, why).body;
+    const std::string text = fmt::format(
+        "HTTP/1.1 {} {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n"
+        "Connection: close\r\n\r\n{}",
+        status, MHD_get_reason_phrase_for(static_cast<unsigned>(status)), body.size(), body);
+    [[maybe_unused]] const ssize_t sent =
+        ::send(connection.socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (handlers_.refused) handlers_.refused(fmt::format("from {}: {}", connection.peer, why));
+  }
+  shutdown(connection.socket, SHUT_RDWR);
+  connection.state = State::kCut;
+  connection.deadline = Time::max();
+}
+
+void HttpServer::Daemon::read_head(Connection& connection, std::string_view method,
+                                   std::string_view version) {
+  HttpRequest& request = connection.request;
+  request.method = method;
+  request.peer = connection.peer;
+  connection.fault = read_target(connection.target, request);
+  if (connection.fault) return;
+  const MHD_KeyValueIteratorN each = [](void* whose, MHD_ValueKind /*kind*/, const char* name,
+                                        size_t name_size, const char* value, size_t value_size) {
+    auto& to = *static_cast<Connection*>(whose);
+    to.fault = read_header({name, name_size}, value ? std::string_view(value, value_size) : "",
+                           to.request);
+    return to.fault ? MHD_NO : MHD_YES;
+  };
+  MHD_get_connection_values_n(connection.handle, MHD_HEADER_KIND, each, &connection);
+  if (!connection.fault) connection.fault = check_head(request, version == "HTTP/1.0");
+}
+
+MHD_Result HttpServer::Daemon::on_request(Connection& connection, std::string_view method,
+                                          std::string_view version, std::string_view content) {
+  if (!std::exchange(connection.begun, true)) {
+    read_head(connection, method, version);
+    const bool much = announced_bytes(connection.request) > kMostDiscarded;
+    return connection.fault && much ? refuse(connection) : MHD_YES;
+  }
+  if (content.empty()) return connection.fault ? refuse(connection) : on_whole_request(connection);
+  if (connection.fault) return MHD_YES;
+  connection.request.body += content;
+  if (connection.request.body.size() > kMaxHttpBody) {
+    connection.fault = {413, fmt::format("a body of more than {} bytes", kMaxHttpBody)};
+  }
+  return MHD_YES;
+}
+
+MHD_Result HttpServer::Daemon::refuse(Connection& connection) {
+  const HttpFault& fault = *connection.fault;
+  if (handlers_.refused) {
+    handlers_.refused(fmt::format("from {}: {} {}", connection.peer, fault.status, fault.message));
+  }
+  return send(connection, http_error(fault.status, fault.message));
+}
+
+MHD_Result HttpServer::Daemon::on_whole_request(Connection& connection) {
+  std::optional<HttpResponse> answer;
+  {
+    const bool slow = handlers_.slow && handlers_.slow(connection.request);
+    const std::lock_guard lock(mutex_);
+    if (connection.state == State::kCut) return MHD_NO;
+    answer = std::exchange(connection.answer, std::nullopt);
+    if (!answer && stopping_) answer = http_error(503, "the controller stops");
+    if (!answer) {
+      connection.state = State::kAnswering;
+      connection.deadline = Time::max();
+      MHD_suspend_connection(connection.handle);
+      Queue& queue = slow ? slow_ : quick_;
+      queue.waiting.push_back(&connection);
+      queue.wake.notify_one();
+      return MHD_YES;
+    }
+  }
+  return send(connection, *std::move(answer));
+}
+
+MHD_Response* HttpServer::Daemon::stream_response(Connection& connection, HttpResponse& response) {
+  std::unique_ptr<StreamEnd> end(
+      new StreamEnd{*this, connection, std::move(response.stream), std::move(response.body)});
+  MHD_Connection* handle = connection.handle;
+  end->stream->connect([handle] { MHD_resume_connection(handle); });
+  return MHD_create_response_from_callback(
+      MHD_SIZE_UNKNOWN, kPiece,
+      [](void* whose, uint64_t /*at*/, char* to, size_t most) -> ssize_t {
+        return static_cast<StreamEnd*>(whose)->read(to, most);
+      },
+      end.release(), [](void* whose) { delete static_cast<StreamEnd*>(whose); });
+}
+
+ssize_t HttpServer::Daemon::StreamEnd::read(char* to, size_t most) {
+  std::optional<size_t> count;
+  if (first.empty()) {
+    count = stream->take(to, most, [this] {
+      MHD_suspend_connection(connection.handle);
+      const std::lock_guard lock(daemon.mutex_);
+      connection.deadline = Time::max();
+    });
+    if (!count) return MHD_CONTENT_READER_END_OF_STREAM;
+    if (*count == 0) return 0;
+    if (daemon.handlers_.drained) daemon.handlers_.drained();
+  } else {
+    count = first.copy(to, most);
+    first.erase(0, *count);
+  }
+  const std::lock_guard lock(daemon.mutex_);
+  if (connection.state == State::kStreaming) {
+    connection.deadline = Clock::now() + daemon.limits_.stream;
+  }
+  return static_cast<ssize_t>(*count);
+}
+
+HttpServer::Daemon::StreamEnd::~StreamEnd() {
+  stream->disconnect();
+  if (daemon.handlers_.drained) daemon.handlers_.drained();
+}
+
+MHD_Result HttpServer::Daemon::send(Connection& connection, HttpResponse response) {
+  if (connection.request.method == "HEAD" && response.stream) {
+    response.stream->disconnect();
+    response.stream = nullptr;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (connection.state == State::kCut) return MHD_NO;
+    if (response.stream && stopping_) {
+      response.stream->disconnect();
+      response = http_error(503, "the controller stops");
+    }
+    connection.stream = response.stream;
+    connection.state = response.stream ? State::kStreaming : State::kWriting;
+    connection.deadline = Clock::now() + (response.stream ? limits_.stream : limits_.response);
+  }
+  const std::map<std::string, std::string> headers = std::move(response.headers);
+  const std::string type = std::move(response.content_type);
+  const auto status = static_cast<unsigned>(response.status);
+  MHD_Response* out = response.stream ? stream_response(connection, response)
+                                      : plain_response(std::move(response.body));
+  if (out == nullptr) return MHD_NO;
+  // No chunks, and the connection ends with the answer: nothing of one can be taken for the next.
+  MHD_set_response_options(out, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
+  MHD_add_response_header(out, "Content-Type", type.c_str());
+  MHD_add_response_header(out, "Cache-Control", "no-store");
+  MHD_add_response_header(out, "X-Content-Type-Options", "nosniff");
+  for (const auto& [name, value] : headers) {
+    MHD_add_response_header(out, name.c_str(), value.c_str());
+  }
+  const MHD_Result queued = MHD_queue_response(connection.handle, status, out);
+  MHD_destroy_response(out);
+  return queued;
+}
+
+void HttpServer::Daemon::answer(const std::stop_token& stop, Queue& queue) {
+  while (true) {
+    Connection* next = nullptr;
+    {
+      std::unique_lock lock(mutex_);
+      if (!queue.wake.wait(lock, stop, [&] { return !queue.waiting.empty(); })) return;
+      next = queue.waiting.front();
+      queue.waiting.pop_front();
+    }
+    HttpResponse response;
+    try {
+      response = handlers_.answer(next->request);
+    } catch (const std::exception& error) {
+      response = http_error(500, error.what());
+    }
+    MHD_Connection* handle = next->handle;
+    {
+      const std::lock_guard lock(mutex_);
+      next->answer = std::move(response);
+    }
+    MHD_resume_connection(handle);
+  }
+}
+
+void HttpServer::Daemon::watch(const std::stop_token& stop) {
+  const std::chrono::milliseconds tick =
+      std::min({kTick, limits_.request, limits_.response, limits_.stream});
+  while (!stop.stop_requested()) {
+    {
+      std::unique_lock lock(mutex_);
+      tick_.wait_for(lock, stop, tick, [] { return false; });
+      if (stop.stop_requested()) return;
+      cut_late();
+    }
+    end_forsaken_streams();
+  }
+}
+
+void HttpServer::Daemon::cut_late() {
+  const Time now = Clock::now();
+  for (const auto& [number, connection] : connections_) {
+    if (now >= connection->deadline) cut(*connection, 408, "the request did not come in time");
+  }
+}
+
+void HttpServer::Daemon::end_forsaken_streams() {
+  // The library does not look at a connection that rests, not even whether its client has gone.
+  std::vector<std::shared_ptr<HttpStream>> forsaken;
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<pollfd> polled;
+    std::vector<Connection*> streaming;
+    for (const auto& [number, connection] : connections_) {
+      if (connection->state != State::kStreaming) continue;
+      polled.push_back({connection->socket, POLLRDHUP, 0});
+      streaming.push_back(connection.get());
+    }
+    if (poll(polled.data(), polled.size(), 0) <= 0) return;
+    for (size_t i = 0; i < polled.size(); ++i) {
+      if (polled[i].revents != 0) forsaken.push_back(streaming[i]->stream);
+    }
+  }
+  for (const auto& stream : forsaken) stream->end();
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::start(const ListenAddress& address,
@@ -125,331 +579,21 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::start(const ListenAddres
                                                               HttpLimits limits) {
   const absl::StatusOr<Listener> listener = listen_on(address);
   if (!listener.ok()) return listener.status();
-  const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake < 0) {
+  auto daemon = std::make_unique<Daemon>(std::move(handlers), limits);
+  if (!daemon->start(listener->socket)) {
     close(listener->socket);
-    return absl::UnavailableError(fmt::format("no eventfd: {}", reason(errno)));
+    return absl::UnavailableError(
+        fmt::format("cannot serve {}: the HTTP library does not start", to_string(address)));
   }
-  return std::unique_ptr<HttpServer>(new HttpServer(
-      listener->socket, wake, {address.host, listener->port}, std::move(handlers), limits));
+  return std::unique_ptr<HttpServer>(
+      new HttpServer(std::move(daemon), {address.host, listener->port}));
 }
 
-HttpServer::HttpServer(int listener, int wake, ListenAddress address, Handlers handlers,
-                       HttpLimits limits)
-    : listener_(listener),
-      wake_(wake),
-      address_(std::move(address)),
-      handlers_(std::move(handlers)),
-      limits_(limits) {
-  for (int i = 0; i < limits_.threads; ++i) {
-    threads_.emplace_back([this](const std::stop_token& stop) { answer(stop, quick_); });
-  }
-  for (int i = 0; i < limits_.slow_threads; ++i) {
-    threads_.emplace_back([this](const std::stop_token& stop) { answer(stop, slow_); });
-  }
-  threads_.emplace_back([this](const std::stop_token& stop) { loop(stop); });
-}
+HttpServer::HttpServer(std::unique_ptr<Daemon> daemon, ListenAddress address)
+    : daemon_(std::move(daemon)), address_(std::move(address)) {}
 
-HttpServer::~HttpServer() {
-  for (std::jthread& thread : threads_) thread.request_stop();
-  wake();
-  threads_.clear();
-  for (auto& [id, connection] : connections_) {
-    if (connection.stream) connection.stream->end();
-    close(connection.socket);
-  }
-  close(listener_);
-  close(wake_);
-}
+HttpServer::~HttpServer() = default;
 
-size_t HttpServer::connections() const {
-  const std::lock_guard lock(mutex_);
-  return open_;
-}
-
-void HttpServer::wake() const {
-  const uint64_t one = 1;
-  // Full means that it is awake already.
-  [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof one);
-}
-
-void HttpServer::answer(const std::stop_token& stop, Queue& queue) {
-  while (true) {
-    std::pair<uint64_t, HttpRequest> next;
-    {
-      std::unique_lock lock(mutex_);
-      if (!queue.wake.wait(lock, stop, [&] { return !queue.waiting.empty(); })) return;
-      next = std::move(queue.waiting.front());
-      queue.waiting.pop_front();
-    }
-    HttpResponse response;
-    try {
-      response = handlers_.answer(next.second);
-    } catch (const std::exception& error) {
-      response = http_error(500, error.what());
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      answers_.emplace_back(next.first, std::move(response));
-    }
-    wake();
-  }
-}
-
-void HttpServer::loop(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
-    poll_once();
-    take_answers();
-    feed_streams();
-    close_late(Clock::now());
-    const std::lock_guard lock(mutex_);
-    open_ = connections_.size();
-  }
-}
-
-bool HttpServer::wants_to_write(const Connection& connection) const {
-  return connection.sent < connection.out.size();
-}
-
-int HttpServer::poll_once() {
-  const Time now = Clock::now();
-  Time until = now + kLongestTurn;
-  std::vector<pollfd> polled;
-  std::vector<uint64_t> ids;
-  const bool accepting = now >= accept_again_;
-  if (!accepting) until = std::min(until, accept_again_);
-  polled.push_back({wake_, POLLIN, 0});
-  polled.push_back({accepting ? listener_ : -1, POLLIN, 0});
-  for (const auto& [id, connection] : connections_) {
-    short events = 0;
-    if (connection.state != State::kAnswering && connection.state != State::kWriting) {
-      events |= POLLIN;
-    }
-    if (wants_to_write(connection)) events |= POLLOUT;
-    // While an answer is made nothing is asked of the connection, not even whether it broke.
-    polled.push_back({connection.state == State::kAnswering ? -1 : connection.socket, events, 0});
-    ids.push_back(id);
-    until = std::min(until, connection.deadline);
-  }
-  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
-  const int ready = poll(polled.data(), polled.size(), static_cast<int>(std::max<long>(wait, 0)));
-  if (ready <= 0) return ready;
-  if (polled[0].revents != 0) {
-    uint64_t count = 0;
-    [[maybe_unused]] const ssize_t got = ::read(wake_, &count, sizeof count);
-  }
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const short events = polled[i + 2].revents;
-    if (events == 0) continue;
-    const auto at = connections_.find(ids[i]);
-    if ((events & POLLOUT) != 0) write_some(at->second);
-    if ((events & (POLLIN | POLLHUP | POLLERR)) != 0 && at->second.socket >= 0) {
-      read_some(ids[i], at->second);
-    }
-    if (at->second.socket < 0) close_at(at);
-  }
-  if ((polled[1].revents & POLLIN) != 0) accept_some();
-  return ready;
-}
-
-bool HttpServer::make_room() {
-  if (connections_.size() < limits_.connections) return true;
-  // The oldest of those that have not said what they want.
-  const auto silent = std::find_if(connections_.begin(), connections_.end(), [](const auto& entry) {
-    return entry.second.state == State::kReading || entry.second.state == State::kClosing;
-  });
-  if (silent == connections_.end()) return false;
-  close_at(silent);
-  return true;
-}
-
-void HttpServer::accept_some() {
-  for (int i = 0; i < kMostAccepted; ++i) {
-    sockaddr_storage address{};
-    socklen_t length = sizeof address;
-    const int socket = accept4(listener_, reinterpret_cast<sockaddr*>(&address), &length,
-                               SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (socket < 0) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        accept_again_ = Clock::now() + kWithoutDescriptors;
-      }
-      return;
-    }
-    if (!make_room()) {
-      const std::string full =
-          write_http_response(http_error(503, "too many connections"), /*with_body=*/true);
-      [[maybe_unused]] const ssize_t sent =
-          send(socket, full.data(), full.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      close(socket);
-      continue;
-    }
-    const int on = 1;
-    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    // What waits for a client is bounded in the kernel too, which would let it grow to megabytes.
-    setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof kSendBuffer);
-    Connection& connection = connections_[next_++];
-    connection.socket = socket;
-    connection.peer = peer_of(address, length);
-    connection.deadline = Clock::now() + limits_.request;
-  }
-}
-
-void HttpServer::read_some(uint64_t id, Connection& connection) {
-  std::array<char, 16 << 10> buffer{};
-  const ssize_t got = recv(connection.socket, buffer.data(), buffer.size(), MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) {
-    close(connection.socket);
-    connection.socket = -1;
-    return;
-  }
-  // What comes after a request is not looked at.
-  if (connection.state == State::kClosing || connection.state == State::kWriting) return;
-  if (connection.state == State::kStreaming) return begin_closing(connection);
-  connection.in.append(buffer.data(), static_cast<size_t>(got));
-  request_so_far(id, connection);
-}
-
-void HttpServer::request_so_far(uint64_t id, Connection& connection) {
-  if (!connection.head) {
-    const std::optional<size_t> end = end_of_http_head(connection.in);
-    if (end.value_or(connection.in.size()) > kMaxHttpHead) {
-      return respond(connection, http_error(431, fmt::format("a request whose head is more than "
-                                                             "{} bytes",
-                                                             kMaxHttpHead)));
-    }
-    if (!end) return;
-    HttpFault fault;
-    connection.head = parse_http_head(std::string_view(connection.in).substr(0, *end), fault);
-    if (!connection.head) return respond(connection, http_error(fault.status, fault.message));
-    connection.in.erase(0, *end);
-  }
-  if (connection.in.size() < connection.head->body_bytes) return;
-  if (connection.in.size() > connection.head->body_bytes) {
-    return respond(connection, http_error(400,
-                                          "more than one request, or more content than "
-                                          "Content-Length says"));
-  }
-  HttpRequest request = std::move(connection.head->request);
-  connection.head->request.method = request.method;
-  request.body = std::exchange(connection.in, {});
-  request.peer = connection.peer;
-  connection.state = State::kAnswering;
-  connection.deadline = Time::max();
-  Queue& queue = handlers_.slow && handlers_.slow(request) ? slow_ : quick_;
-  {
-    const std::lock_guard lock(mutex_);
-    queue.waiting.emplace_back(id, std::move(request));
-  }
-  queue.wake.notify_one();
-}
-
-void HttpServer::take_answers() {
-  std::vector<std::pair<uint64_t, HttpResponse>> answers;
-  {
-    const std::lock_guard lock(mutex_);
-    answers.swap(answers_);
-  }
-  for (auto& [id, response] : answers) {
-    const auto at = connections_.find(id);
-    if (at == connections_.end()) {
-      if (response.stream) response.stream->end();
-      continue;
-    }
-    respond(at->second, std::move(response));
-    if (at->second.socket < 0) close_at(at);
-  }
-}
-
-void HttpServer::respond(Connection& connection, HttpResponse response) {
-  const bool head_only = connection.head && connection.head->request.method == "HEAD";
-  if (head_only) response.stream = nullptr;
-  connection.out = write_http_response(response, !head_only);
-  connection.sent = 0;
-  connection.in.clear();
-  connection.stream = std::move(response.stream);
-  if (connection.stream) {
-    connection.state = State::kStreaming;
-    connection.deadline = Clock::now() + limits_.stream;
-    connection.stream->connect([this] { wake(); });
-  } else {
-    connection.state = State::kWriting;
-    connection.deadline = Clock::now() + limits_.response;
-  }
-  write_some(connection);
-}
-
-void HttpServer::write_some(Connection& connection) {
-  while (wants_to_write(connection)) {
-    const size_t size = std::min(kPiece, connection.out.size() - connection.sent);
-    const ssize_t sent = send(connection.socket, connection.out.data() + connection.sent, size,
-                              MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && errno == EAGAIN) return;
-    if (sent < 0) {
-      close(connection.socket);
-      connection.socket = -1;
-      return;
-    }
-    connection.sent += static_cast<size_t>(sent);
-    if (connection.state == State::kStreaming) {
-      connection.deadline = Clock::now() + limits_.stream;
-    }
-  }
-  if (connection.state == State::kStreaming) {
-    connection.deadline = Time::max();
-    return;
-  }
-  if (connection.state == State::kWriting) begin_closing(connection);
-}
-
-void HttpServer::begin_closing(Connection& connection) {
-  if (connection.stream) connection.stream->end();
-  shutdown(connection.socket, SHUT_WR);
-  connection.state = State::kClosing;
-  connection.out.clear();
-  connection.sent = 0;
-  connection.deadline = Clock::now() + kLeave;
-}
-
-void HttpServer::feed_streams() {
-  bool drained = false;
-  for (auto at = connections_.begin(); at != connections_.end();) {
-    const auto here = at++;
-    Connection& connection = here->second;
-    if (connection.state != State::kStreaming || wants_to_write(connection)) continue;
-    std::string more = connection.stream->take();
-    if (more.empty()) continue;
-    drained = true;
-    connection.out = std::move(more);
-    connection.sent = 0;
-    connection.deadline = Clock::now() + limits_.stream;
-    write_some(connection);
-    if (connection.socket < 0) close_at(here);
-  }
-  if (drained && handlers_.drained) handlers_.drained();
-}
-
-void HttpServer::close_late(Time now) {
-  for (auto at = connections_.begin(); at != connections_.end();) {
-    const auto here = at++;
-    Connection& connection = here->second;
-    if (now < connection.deadline) continue;
-    if (connection.state == State::kReading) {
-      respond(connection, http_error(408, "the request did not come in time"));
-      if (connection.socket >= 0) continue;
-    }
-    close_at(here);
-  }
-}
-
-void HttpServer::close_at(std::map<uint64_t, Connection>::iterator at) {
-  if (at->second.stream) {
-    at->second.stream->end();
-    if (handlers_.drained) handlers_.drained();
-  }
-  if (at->second.socket >= 0) close(at->second.socket);
-  connections_.erase(at);
-}
+size_t HttpServer::connections() const { return daemon_->connections(); }
 
 }  // namespace monkeytree

@@ -4,21 +4,12 @@
 #include <absl/status/statusor.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
-#include <cstdint>
-#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <stop_token>
 #include <string>
 #include <string_view>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "service/address.h"
 #include "service/http_message.h"
@@ -39,14 +30,19 @@ class HttpStream {
 
  private:
   friend class HttpServer;
-  std::string take();
+  /// What waits, at most `most` bytes into `to`. Where there is nothing `rest` is called, and the
+  /// next write (or end) calls `wake_`. Nullopt: the stream is over.
+  std::optional<size_t> take(char* to, size_t most, const std::function<void()>& rest);
   void connect(std::function<void()> wake);
+  /// The client is gone, or is to go.
   void end();
+  /// Nobody may be woken any more.
+  void disconnect();
 
   const size_t limit_;
   mutable std::mutex mutex_;
   std::string pending_;
-  bool gone_ = false;
+  bool gone_ = false, resting_ = false;
   std::function<void()> wake_;
 };
 
@@ -60,15 +56,18 @@ struct HttpLimits {
   int slow_threads = 2;           ///< that answer what may take long
 };
 
-/// HTTP/1.1, one request a connection. One thread does all that waits for clients, so that none of
-/// them, however slow, keeps another waiting; a few answer. At the limit of connections the one
-/// that has been silent longest makes room.
+/// HTTP/1.1 by GNU libmicrohttpd, one request a connection. One thread waits for all clients, so
+/// that none of them, however slow, keeps another waiting; a few answer. Each request and each
+/// answer has a deadline as a whole. At the limit of connections the one that has been silent
+/// longest makes room.
 class HttpServer {
  public:
   struct Handlers {
     std::function<HttpResponse(const HttpRequest&)> answer;
     std::function<bool(const HttpRequest&)> slow;  ///< may take long; empty: nothing does
     std::function<void()> drained;  ///< some stream has room again or is gone; must not block
+    /// A line for the log on what was refused before it could be answered; must not block.
+    std::function<void(const std::string&)> refused;
   };
 
   /// Unavailable where the address cannot be listened on.
@@ -84,57 +83,11 @@ class HttpServer {
   size_t connections() const;
 
  private:
-  using Time = std::chrono::steady_clock::time_point;
-  enum class State : uint8_t { kReading, kAnswering, kWriting, kStreaming, kClosing };
-  struct Connection {
-    int socket = -1;
-    State state = State::kReading;
-    std::string in, out;
-    size_t sent = 0;
-    Time deadline;
-    std::optional<HttpHead> head;
-    std::string peer;
-    std::shared_ptr<HttpStream> stream;
-  };
-  struct Queue {
-    std::deque<std::pair<uint64_t, HttpRequest>> waiting;
-    std::condition_variable_any wake;
-  };
+  class Daemon;
+  HttpServer(std::unique_ptr<Daemon> daemon, ListenAddress address);
 
-  HttpServer(int listener, int wake, ListenAddress address, Handlers handlers, HttpLimits limits);
-  void loop(const std::stop_token& stop);
-  void answer(const std::stop_token& stop, Queue& queue);
-  void wake() const;
-
-  // On the loop's thread.
-  void accept_some();
-  bool make_room();
-  void read_some(uint64_t id, Connection& connection);
-  void request_so_far(uint64_t id, Connection& connection);
-  void respond(Connection& connection, HttpResponse response);
-  void write_some(Connection& connection);
-  void begin_closing(Connection& connection);
-  void take_answers();
-  void feed_streams();
-  void close_late(Time now);
-  void close_at(std::map<uint64_t, Connection>::iterator at);
-  bool wants_to_write(const Connection& connection) const;
-  int poll_once();
-
-  const int listener_, wake_;
+  const std::unique_ptr<Daemon> daemon_;
   const ListenAddress address_;
-  const Handlers handlers_;
-  const HttpLimits limits_;
-  std::map<uint64_t, Connection> connections_;  ///< the loop's thread only
-  uint64_t next_ = 0;
-  Time accept_again_;
-
-  mutable std::mutex mutex_;
-  Queue quick_, slow_;
-  std::vector<std::pair<uint64_t, HttpResponse>> answers_;
-  size_t open_ = 0;
-
-  std::vector<std::jthread> threads_;
 };
 
 }  // namespace monkeytree

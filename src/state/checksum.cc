@@ -1,7 +1,6 @@
 #include "state/checksum.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <vector>
@@ -12,11 +11,7 @@ static_assert(std::endian::native == std::endian::little, "checksums are of litt
 
 namespace {
 
-// Eight lanes, so that the multiplications of one 64-byte block do not wait for each other.
-constexpr size_t kLanes = Checksum::kLanes;
-constexpr size_t kBlock = kLanes * sizeof(uint64_t);
 constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
-using Lanes = std::array<uint64_t, kLanes>;
 
 constexpr uint64_t mix(uint64_t z) {
   z = (z ^ (z >> 32)) * 0xd6e8feb86659fd93;
@@ -24,60 +19,50 @@ constexpr uint64_t mix(uint64_t z) {
   return z ^ (z >> 32);
 }
 
-constexpr Lanes start() {
-  Lanes lanes{};
-  for (size_t i = 0; i < kLanes; ++i) lanes[i] = mix(kOdd * (i + 1));
+constexpr ChecksumLanes start() {
+  ChecksumLanes lanes{};
+  for (size_t i = 0; i < kChecksumLanes; ++i) lanes[i] = mix(kOdd * (i + 1));
   return lanes;
 }
 
-inline void take(uint64_t& lane, uint64_t word) {
-  const uint64_t z = lane ^ word;
-  // The shift brings high bits to where the product spreads them.
-  lane = (z ^ (z >> 32)) * kOdd;
+// What is left after the last whole block, filled up with zeros.
+void take_rest(ChecksumLanes& lanes, std::span<const std::byte> rest) {
+  if (rest.empty()) return;
+  ChecksumLanes words{};
+  std::memcpy(words.data(), rest.data(), rest.size());
+  for (size_t i = 0; i < kChecksumLanes; ++i) lanes[i] = checksum_step(lanes[i], words[i]);
 }
 
-uint64_t finish(const Lanes& lanes, uint64_t bytes) {
+uint64_t finish(const ChecksumLanes& lanes, uint64_t bytes) {
   uint64_t sum = mix(bytes + kOdd);
   for (const uint64_t lane : lanes) sum = std::rotl(sum ^ mix(lane), 27) * kOdd;
   return mix(sum);
 }
 
-template <bool kCopy>
-void run(Lanes& into, std::byte* target, std::span<const std::byte> source) {
-  Lanes lanes = into;  // in registers
-  const std::byte* from = source.data();
-  size_t left = source.size();
-  for (; left >= kBlock; left -= kBlock, from += kBlock) {
-    if constexpr (kCopy) {
-      Lanes words;
-      std::memcpy(words.data(), from, kBlock);
-      std::memcpy(target, words.data(), kBlock);
-      target += kBlock;
-      for (size_t i = 0; i < kLanes; ++i) take(lanes[i], words[i]);
-    } else {
-      // Word by word the compilers make better code where nothing is copied.
-      for (size_t i = 0; i < kLanes; ++i) {
-        uint64_t word = 0;
-        std::memcpy(&word, from + i * sizeof(word), sizeof(word));
-        take(lanes[i], word);
-      }
-    }
-  }
-  if (left > 0) {
-    Lanes words{};
-    std::memcpy(words.data(), from, left);
-    if constexpr (kCopy) std::memcpy(target, words.data(), left);
-    for (size_t i = 0; i < kLanes; ++i) take(lanes[i], words[i]);
-  }
-  into = lanes;
+const ChecksumKernel& fastest() {
+  static const ChecksumKernel& kernel = checksum_kernels().front();
+  return kernel;
 }
 
 }  // namespace
 
-Checksum::Checksum() : lanes_(start()) {}
+Checksum::Checksum() : Checksum(fastest()) {}
+
+Checksum::Checksum(const ChecksumKernel& kernel) : kernel_(&kernel), lanes_(start()) {}
 
 void Checksum::add(std::span<const std::byte> piece) {
-  run<false>(lanes_, nullptr, piece);
+  const size_t blocks = piece.size() / kChecksumBlock;
+  kernel_->sum(lanes_, piece.data(), blocks);
+  take_rest(lanes_, piece.subspan(blocks * kChecksumBlock));
+  bytes_ += piece.size();
+}
+
+void Checksum::copy(std::byte* target, std::span<const std::byte> piece) {
+  const size_t blocks = piece.size() / kChecksumBlock;
+  kernel_->copy(lanes_, target, piece.data(), blocks);
+  const auto rest = piece.subspan(blocks * kChecksumBlock);
+  if (!rest.empty()) std::memcpy(target + blocks * kChecksumBlock, rest.data(), rest.size());
+  take_rest(lanes_, rest);
   bytes_ += piece.size();
 }
 
@@ -90,9 +75,9 @@ uint64_t checksum(std::span<const std::byte> bytes) {
 }
 
 uint64_t copy_with_checksum(std::byte* target, std::span<const std::byte> source) {
-  Lanes lanes = start();
-  run<true>(lanes, target, source);
-  return finish(lanes, source.size());
+  Checksum sum;
+  sum.copy(target, source);
+  return sum.value();
 }
 
 uint64_t combine_checksums(std::span<const uint64_t> chunks) {

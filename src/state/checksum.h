@@ -1,9 +1,10 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+#include "state/checksum_kernels.h"
 
 /// A fast 64-bit checksum for state on the move: finds what goes wrong by itself, not what an
 /// adversary forges (TLS is for that). Every step is a bijection of the bytes it takes in, so a
@@ -19,15 +20,17 @@ uint64_t checksum(std::span<const std::byte> bytes);
 /// The same checksum of bytes that come in pieces.
 class Checksum {
  public:
-  static constexpr size_t kLanes = 8;
-
   Checksum();
-  /// All pieces but the last are whole multiples of 64 bytes.
+  explicit Checksum(const ChecksumKernel& kernel);
+  /// All pieces but the last are whole multiples of kChecksumBlock bytes.
   void add(std::span<const std::byte> piece);
+  /// add(), and copies the piece; the ranges do not overlap.
+  void copy(std::byte* target, std::span<const std::byte> piece);
   uint64_t value() const;
 
  private:
-  std::array<uint64_t, kLanes> lanes_;
+  const ChecksumKernel* kernel_;
+  ChecksumLanes lanes_;
   uint64_t bytes_ = 0;
 };
 

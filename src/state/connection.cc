@@ -24,7 +24,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 // What is summed and then written, or read and then summed, at a time: fits a core's cache.
-constexpr size_t kWarmBytes = size_t{128} << 10;
+constexpr size_t kWarmBytes = size_t{32} << 10;
 
 absl::Status unavailable(std::string_view what, int error) {
   return absl::UnavailableError(fmt::format("{}: {}", what, std::strerror(error)));

@@ -3,8 +3,10 @@
 ///     slurm_test_cluster [options]              until standard input ends
 ///     slurm_test_cluster [options] -- COMMAND   until the command ends; its exit code is ours
 ///       --racks N --nodes N        nodes of each rack; default 4 and 4
-///       --flavour companion|merge  select/cons_tres with GPUs, or select/linear
+///       --flavour NAME             companion: select/cons_tres with GPUs; merge: select/linear;
+///                                  merge-exclusive: select/cons_tres, whole nodes
 ///       --no-database              no slurmdbd
+///       --rest                     slurmrestd at FOLDER/rest/socket
 ///       --set KEY=VALUE            a line of slurm.conf, may be given several times
 ///
 /// Prints "ready FOLDER" once all nodes are idle; FOLDER/etc/slurm.conf is the SLURM_CONF to use.
@@ -66,14 +68,18 @@ bool parse(int argc, char** argv, Arguments& out) {
       out.options.database = false;
       continue;
     }
+    if (word == "--rest") {
+      out.options.rest = true;
+      continue;
+    }
     if (++i == argc) return false;
     const std::string value = argv[i];
     if (word == "--racks") {
       out.options.racks = std::atoi(value.c_str());
     } else if (word == "--nodes") {
       out.options.nodes = std::atoi(value.c_str());
-    } else if (word == "--flavour" && (value == "companion" || value == "merge")) {
-      out.options.flavour = value == "merge" ? SlurmFlavour::kMerge : SlurmFlavour::kCompanion;
+    } else if (word == "--flavour" && flavour_of(value)) {
+      out.options.flavour = *flavour_of(value);
     } else if (word == "--set" && value.find('=') != std::string::npos) {
       out.options.settings.push_back(value);
     } else {
@@ -131,7 +137,8 @@ class Keeper {
       environment_[entry.substr(0, entry.find('='))] = entry.substr(entry.find('=') + 1);
     }
     describe_daemons();
-    return start_munge() && (!options_.database || start_database()) && start_slurm();
+    return start_munge() && (!options_.database || start_database()) && start_slurm() &&
+           (!options_.rest || start_rest());
   }
 
   /// Carries out a line of standard input.
@@ -236,6 +243,20 @@ class Keeper {
                                       "--innodb-flush-method=nosync",
                                       "--innodb-doublewrite=0"};
     daemons_["slurmdbd"].arguments = {"slurmdbd", "-D"};
+    // It refuses to run as root or as SlurmUser.
+    daemons_["slurmrestd"].arguments = {"setpriv",
+                                        "--reuid=daemon",
+                                        "--regid=daemon",
+                                        "--clear-groups",
+                                        "--pdeathsig=KILL",
+                                        "slurmrestd",
+                                        "-f",
+                                        conf,
+                                        "-s",
+                                        "openapi/v0.0.38",
+                                        "-a",
+                                        "rest_auth/local",
+                                        "unix:" + folder_ + "/rest/socket"};
     daemons_["slurmctld"].arguments = {"slurmctld", "-D", "-f", conf};
     for (const std::string& node : node_names(options_)) {
       daemons_[node].arguments = {"slurmd", "-D", "-f", conf, "-N", node};
@@ -323,6 +344,13 @@ class Keeper {
     });
   }
 
+  bool start_rest() {
+    std::filesystem::permissions(folder_ + "/rest", std::filesystem::perms(0777));
+    run("slurmrestd");
+    return wait_for("slurmrestd",
+                    [&] { return std::filesystem::exists(folder_ + "/rest/socket"); });
+  }
+
   /// Kills what has us as its parent, again and again until nothing has: the children of what dies
   /// come to us.
   static void end_descendants() {
@@ -384,8 +412,9 @@ int serve(Keeper& keeper, const std::vector<std::string>& command, int signals) 
 int keep(int argc, char** argv) {
   Arguments arguments;
   if (!parse(argc, argv, arguments)) {
-    std::cerr << "slurm_test_cluster [--racks N] [--nodes N] [--flavour companion|merge] "
-                 "[--no-database] [--set KEY=VALUE]... [-- COMMAND...]\n";
+    std::cerr << "slurm_test_cluster [--racks N] [--nodes N] "
+                 "[--flavour companion|merge|merge-exclusive] [--no-database] [--rest] [--set "
+                 "KEY=VALUE]... [-- COMMAND...]\n";
     return 2;
   }
   sigset_t watched;

@@ -18,14 +18,11 @@ namespace monkeytree {
 namespace {
 
 std::vector<std::string> arguments_of(const SlurmClusterOptions& options) {
-  std::vector<std::string> out = {MONKEYTREE_SLURM_CLUSTER,
-                                  "--racks",
-                                  std::to_string(options.racks),
-                                  "--nodes",
-                                  std::to_string(options.nodes),
-                                  "--flavour",
-                                  options.flavour == SlurmFlavour::kMerge ? "merge" : "companion"};
+  std::vector<std::string> out = {
+      MONKEYTREE_SLURM_CLUSTER,      "--racks",   std::to_string(options.racks),        "--nodes",
+      std::to_string(options.nodes), "--flavour", std::string(name_of(options.flavour))};
   if (!options.database) out.push_back("--no-database");
+  if (options.rest) out.push_back("--rest");
   for (const std::string& line : options.settings) {
     out.push_back("--set");
     out.push_back(line);

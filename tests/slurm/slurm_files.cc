@@ -10,9 +10,15 @@
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+#include <utility>
 
 namespace monkeytree {
 namespace {
+
+constexpr std::array<std::pair<SlurmFlavour, std::string_view>, 3> kFlavours = {
+    {{SlurmFlavour::kCompanion, "companion"},
+     {SlurmFlavour::kMerge, "merge"},
+     {SlurmFlavour::kMergeExclusive, "merge-exclusive"}}};
 
 bool write_text(const std::string& path, const std::string& text, mode_t mode = 0644) {
   std::ofstream out(path);
@@ -88,7 +94,9 @@ void add_scheduling(const SlurmClusterOptions& options, const SlurmPorts& ports,
     conf.add("GresTypes=gpu");
     conf.add("SchedulerParameters=" + quick);
   } else {
-    conf.add("SelectType=select/linear");
+    const bool linear = options.flavour == SlurmFlavour::kMerge;
+    conf.add(linear ? "SelectType=select/linear" : "SelectType=select/cons_tres");
+    if (!linear) conf.add("SelectTypeParameters=CR_Core");
     conf.add("SchedulerParameters=permit_job_expansion," + quick);
   }
   conf.add("SlurmdParameters=config_overrides");  // nodes pretend to be larger than this machine
@@ -155,6 +163,20 @@ std::string database_conf(const SlurmPorts& ports, const std::string& folder) {
 
 }  // namespace
 
+std::string_view name_of(SlurmFlavour flavour) {
+  for (const auto& [known, name] : kFlavours) {
+    if (known == flavour) return name;
+  }
+  return "";
+}
+
+std::optional<SlurmFlavour> flavour_of(std::string_view name) {
+  for (const auto& [flavour, known] : kFlavours) {
+    if (known == name) return flavour;
+  }
+  return std::nullopt;
+}
+
 std::vector<std::string> node_names(const SlurmClusterOptions& options) {
   std::vector<std::string> out;
   for (int r = 0; r < options.racks; ++r) {
@@ -166,7 +188,7 @@ std::vector<std::string> node_names(const SlurmClusterOptions& options) {
 bool write_slurm_files(const SlurmClusterOptions& options, const SlurmPorts& ports,
                        const std::string& folder) {
   std::error_code error;
-  for (const char* name : {"etc", "state", "spool", "pid", "log", "dev", "db"}) {
+  for (const char* name : {"etc", "state", "spool", "pid", "log", "dev", "db", "rest"}) {
     std::filesystem::create_directories(folder + "/" + name, error);
   }
   for (const std::string& name : node_names(options)) {
@@ -178,6 +200,7 @@ bool write_slurm_files(const SlurmClusterOptions& options, const SlurmPorts& por
   add_scheduling(options, ports, folder, conf);
   // NodeName and PartitionName come last: their key repeats.
   std::string partition = "PartitionName=train Nodes=ALL Default=YES MaxTime=INFINITE State=UP";
+  if (options.flavour == SlurmFlavour::kMergeExclusive) partition += " OverSubscribe=EXCLUSIVE";
   for (const std::string& line : options.settings) {
     if (key_of(line) == "PartitionName") {
       partition = line;

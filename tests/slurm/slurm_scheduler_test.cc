@@ -1,5 +1,5 @@
-/// SlurmScheduler on a real cluster of 16 nodes in 4 racks. Built twice: MONKEYTREE_SLURM_FLAVOUR
-/// says how its books follow moves.
+/// SlurmScheduler on a real cluster of 16 nodes in 4 racks. Built for each
+/// MONKEYTREE_SLURM_FLAVOUR, which says how its books follow moves.
 #include "inventory/slurm_scheduler.h"
 
 #include <fmt/format.h>
@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "base/hostlist.h"
+#include "cluster/snapshot_json.h"
 #include "slurm_cluster.h"
 
 namespace monkeytree {
@@ -43,6 +44,7 @@ class SlurmSchedulerTest : public testing::Test {
     if (!SlurmCluster::missing().empty()) return;
     SlurmClusterOptions options;
     options.flavour = kFlavour;
+    options.rest = true;
     absl::StatusOr<std::unique_ptr<SlurmCluster>> cluster = SlurmCluster::start(options);
     ASSERT_TRUE(cluster.ok()) << cluster.status();
     cluster_ = *std::move(cluster);
@@ -419,6 +421,33 @@ TEST_F(SlurmSchedulerTest, looking_changes_nothing) {
   for (int i = 0; i < 3; ++i) observe();
   booked(job);
   EXPECT_EQ(everything(*cluster_), before);
+}
+
+/// What is read from slurmrestd is what the programs print.
+TEST_F(SlurmSchedulerTest, sees_the_same_through_slurmrestd) {
+  const std::string job = submit("r0n[0-2]", true, ",monkeytree=on");
+  hold({job, 0, 1}, "r1n0");
+  SlurmSettings settings;
+  settings.topology = cluster_->topology();
+  settings.uplinks = "2";
+  settings.slurm_conf = cluster_->slurm_conf();
+  settings.slurmrestd = cluster_->folder() + "/rest/socket";
+  SlurmScheduler rest(settings);
+  const absl::StatusOr<Observation> seen = rest.observe(within());
+  ASSERT_TRUE(seen.ok()) << seen.status();
+  const Observation expected = observe();
+  EXPECT_EQ(write_snapshot(seen->snapshot), write_snapshot(expected.snapshot));
+  EXPECT_EQ(seen->holds, expected.holds);
+  EXPECT_EQ(seen->findings, expected.findings);
+  EXPECT_THAT(*rest.booked(job, within()), ElementsAre("r0n0", "r0n1", "r0n2", "r1n0"));
+
+  settings.slurmrestd_version = "v9";
+  EXPECT_EQ(SlurmScheduler(settings).observe(within()).status().code(),
+            absl::StatusCode::kUnavailable);
+  settings.slurmrestd = "/nowhere/socket";
+  const absl::Status nobody = SlurmScheduler(settings).observe(within()).status();
+  EXPECT_EQ(nobody.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(nobody.message()), HasSubstr("slurmrestd at /nowhere/socket: "));
 }
 
 TEST_F(SlurmSchedulerTest, a_slurmctld_that_does_not_answer) {
