@@ -182,7 +182,7 @@ std::optional<HttpFault> read_header(std::string_view name, std::string_view val
   return std::nullopt;
 }
 
-std::optional<HttpFault> check_head(const HttpRequest& request, bool old) {
+std::optional<HttpFault> check_head(const HttpRequest& request, bool old, size_t most_body) {
   if (!is_token(request.method) || request.method.size() > 16) return HttpFault{400, "no method"};
   if (!old && request.header("host").empty()) return HttpFault{400, "no Host"};
   if (request.headers.contains("transfer-encoding")) {
@@ -193,8 +193,8 @@ std::optional<HttpFault> check_head(const HttpRequest& request, bool old) {
   }
   const uint64_t bytes = announced_bytes(request);
   if (bytes == UINT64_MAX) return HttpFault{400, "a Content-Length that is no number"};
-  if (bytes > kMaxHttpBody) {
-    return HttpFault{413, fmt::format("a body of more than {} bytes", kMaxHttpBody)};
+  if (bytes > most_body) {
+    return HttpFault{413, fmt::format("a body of more than {} bytes", most_body)};
   }
   return std::nullopt;
 }

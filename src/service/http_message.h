@@ -43,7 +43,7 @@ HttpResponse http_error(int status, std::string_view message);
 HttpResponse http_error(const absl::Status& status);
 
 // Limits of a request, in bytes and in number.
-inline constexpr size_t kMaxHttpHead = 16 << 10;
+inline constexpr size_t kMaxHttpHead = 32 << 10;
 inline constexpr size_t kMaxHttpTarget = 2 << 10;
 inline constexpr size_t kMaxHttpBody = 64 << 10;
 inline constexpr size_t kMaxHttpHeaders = 64;
@@ -63,7 +63,8 @@ std::optional<HttpFault> read_target(std::string_view target, HttpRequest& reque
 std::optional<HttpFault> read_header(std::string_view name, std::string_view value,
                                      HttpRequest& request);
 /// The method, and what the headers say together. `old`: HTTP/1.0, which needs no Host.
-std::optional<HttpFault> check_head(const HttpRequest& request, bool old);
+std::optional<HttpFault> check_head(const HttpRequest& request, bool old,
+                                    size_t most_body = kMaxHttpBody);
 /// How much content the headers announce; UINT64_MAX where that is no number.
 uint64_t announced_bytes(const HttpRequest& request);
 

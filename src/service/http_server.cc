@@ -35,7 +35,7 @@ using Time = Clock::time_point;
 constexpr int kBacklog = 256;
 constexpr int kSendBuffer = 128 << 10;
 /// The library's memory for a connection: its head, and what goes out of it.
-constexpr size_t kConnectionMemory = 2 * kMaxHttpHead;
+constexpr size_t kConnectionMemory = kMaxHttpHead;
 /// Connections beyond the limit, while others make room.
 constexpr unsigned kSpare = 64;
 constexpr size_t kPiece = 16 << 10;
@@ -183,6 +183,7 @@ class HttpServer::Daemon {
     std::string target;
     HttpRequest request;
     bool begun = false;
+    size_t most_body = kMaxHttpBody;
     std::optional<HttpFault> fault;
     // Of mutex_.
     State state = State::kReading;
@@ -285,7 +286,7 @@ bool HttpServer::Daemon::start(int listener) {
       MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_NOTIFY_CONNECTION, &Callbacks::connection,
       this, MHD_OPTION_URI_LOG_CALLBACK, &Callbacks::target, this, MHD_OPTION_CONNECTION_LIMIT,
       static_cast<unsigned>(limits_.connections) + kSpare, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-      kConnectionMemory, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+      kConnectionMemory, MHD_OPTION_END);
   if (daemon_ == nullptr) return false;
   for (int i = 0; i < limits_.threads; ++i) {
     threads_.emplace_back([this](const std::stop_token& stop) { answer(stop, quick_); });
@@ -323,9 +324,9 @@ void HttpServer::Daemon::stop() {
 
 void HttpServer::Daemon::on_connection(MHD_Connection* handle, void** context, bool opened) {
   if (!opened) {
-    const std::lock_guard lock(mutex_);
-    if (*context) connections_.erase(static_cast<Connection*>(*context)->number);
-    *context = nullptr;
+    if (auto* connection = static_cast<Connection*>(std::exchange(*context, nullptr))) {
+      forget(*connection);
+    }
     return;
   }
   auto connection = std::make_unique<Connection>();
@@ -343,6 +344,17 @@ void HttpServer::Daemon::on_connection(MHD_Connection* handle, void** context, b
   Connection& newest = *connection;
   connections_.emplace(newest.number, std::move(connection));
   if (connections_.size() > limits_.connections) make_room(newest);
+}
+
+void HttpServer::Daemon::forget(Connection& connection) {
+  // What is no request line at all the library hangs up on without a word.
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  const bool said = getsockopt(connection.socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+                    info.tcpi_last_data_recv < info.tcpi_last_ack_recv + kTick.count();
+  static_cast<void>(said);
+  const std::lock_guard lock(mutex_);
+  connections_.erase(connection.number);
 }
 
 void HttpServer::Daemon::make_room(Connection& newest) {
@@ -386,7 +398,10 @@ void HttpServer::Daemon::read_head(Connection& connection, std::string_view meth
     return to.fault ? MHD_NO : MHD_YES;
   };
   MHD_get_connection_values_n(connection.handle, MHD_HEADER_KIND, each, &connection);
-  if (!connection.fault) connection.fault = check_head(request, version == "HTTP/1.0");
+  if (handlers_.most_body) connection.most_body = handlers_.most_body(request);
+  if (!connection.fault) {
+    connection.fault = check_head(request, version == "HTTP/1.0", connection.most_body);
+  }
 }
 
 MHD_Result HttpServer::Daemon::on_request(Connection& connection, std::string_view method,
@@ -399,8 +414,8 @@ MHD_Result HttpServer::Daemon::on_request(Connection& connection, std::string_vi
   if (content.empty()) return connection.fault ? refuse(connection) : on_whole_request(connection);
   if (connection.fault) return MHD_YES;
   connection.request.body += content;
-  if (connection.request.body.size() > kMaxHttpBody) {
-    connection.fault = {413, fmt::format("a body of more than {} bytes", kMaxHttpBody)};
+  if (connection.request.body.size() > connection.most_body) {
+    connection.fault = {413, fmt::format("a body of more than {} bytes", connection.most_body)};
   }
   return MHD_YES;
 }
@@ -499,7 +514,9 @@ MHD_Result HttpServer::Daemon::send(Connection& connection, HttpResponse respons
   // No chunks, and the connection ends with the answer: nothing of one can be taken for the next.
   MHD_set_response_options(out, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
   MHD_add_response_header(out, "Content-Type", type.c_str());
-  MHD_add_response_header(out, "Cache-Control", "no-store");
+  if (!headers.contains("Cache-Control")) {
+    MHD_add_response_header(out, "Cache-Control", "no-store");
+  }
   MHD_add_response_header(out, "X-Content-Type-Options", "nosniff");
   for (const auto& [name, value] : headers) {
     MHD_add_response_header(out, name.c_str(), value.c_str());

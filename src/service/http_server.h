@@ -65,6 +65,8 @@ class HttpServer {
   struct Handlers {
     std::function<HttpResponse(const HttpRequest&)> answer;
     std::function<bool(const HttpRequest&)> slow;  ///< may take long; empty: nothing does
+    /// Bytes that the body of such a request may have; empty: kMaxHttpBody.
+    std::function<size_t(const HttpRequest&)> most_body;
     std::function<void()> drained;  ///< some stream has room again or is gone; must not block
     /// A line for the log on what was refused before it could be answered; must not block.
     std::function<void(const std::string&)> refused;
