@@ -316,7 +316,9 @@ class Process {
     HttpServer::Handlers handlers;
     handlers.answer = [this](const HttpRequest& request) { return api_->answer(request); };
     handlers.slow = Api::slow;
+    handlers.most_body = [this](const HttpRequest& request) { return api_->most_body(request); };
     handlers.drained = [this] { feed_->poke(); };
+    handlers.refused = [this](const std::string& line) { api_->refused(line); };
     absl::StatusOr<std::unique_ptr<HttpServer>> server =
         HttpServer::start(config_.http, std::move(handlers), HttpLimits());
     if (!server.ok()) return server.status();

@@ -170,9 +170,13 @@ HttpResponse Api::answer(const HttpRequest& request) {
 }
 
 void Api::log_refusal(const HttpRequest& request, const HttpResponse& response) {
-  if (response.status < 400 || !parts_.refused || !refusals_.pass(Clock::now())) return;
-  parts_.refused(fmt::format("{} {} from {}: {}", printable(request.method), quote(request.path),
-                             request.peer, response.status));
+  if (response.status < 400) return;
+  refused(fmt::format("{} {} from {}: {}", printable(request.method), quote(request.path),
+                      request.peer, response.status));
+}
+
+void Api::refused(const std::string& line) {
+  if (parts_.refused && refusals_.pass(Clock::now())) parts_.refused(line);
 }
 
 std::optional<HttpResponse> Api::foreign(const HttpRequest& request) const {

@@ -51,6 +51,8 @@ class Api {
   HttpResponse answer(const HttpRequest& request);
   /// Calls that wait for the controller's turn.
   static bool slow(const HttpRequest& request);
+  /// Something was refused: a line for the log, unless there are too many.
+  void refused(const std::string& line);
   /// Notifications that were put off are passed on when there is room; call it now and then.
   void pass_on_late();
 

@@ -27,7 +27,7 @@ class EventFeed {
  public:
   struct Settings {
     std::chrono::milliseconds heartbeat{15'000};  ///< a comment, so that both ends notice a break
-    size_t clients = 128;
+    size_t clients = 256;
     size_t buffer = 64 << 10;  ///< bytes that wait for a client
   };
 

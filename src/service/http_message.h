@@ -53,6 +53,7 @@ inline constexpr size_t kMaxHttpQuery = 16;
 struct HttpFault {
   int status = 400;
   std::string message;
+  friend bool operator==(const HttpFault&, const HttpFault&) = default;
 };
 
 // Each reads a part of a request as it came into `request`; nullopt where it is sound.

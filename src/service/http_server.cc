@@ -1,10 +1,10 @@
 #include "service/http_server.h"
 
 #include <fmt/format.h>
+#include <linux/tcp.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -213,6 +213,7 @@ class HttpServer::Daemon {
 
   // On the library's thread.
   void on_connection(MHD_Connection* handle, void** context, bool opened);
+  void forget(Connection& connection);
   MHD_Result on_request(Connection& connection, std::string_view method, std::string_view version,
                         std::string_view content);
   void read_head(Connection& connection, std::string_view method, std::string_view version);
@@ -274,7 +275,7 @@ struct HttpServer::Daemon::Callbacks {
     std::array<char, 512> text{};
     vsnprintf(text.data(), text.size(), format, arguments);
     std::string line = text.data();
-    while (line.ends_with('\n')) line.pop_back();
+    line.erase(std::min(line.find_first_of("\n<"), line.size()));  // without the page it sends
     if (const auto& refused = static_cast<Daemon*>(self)->handlers_.refused) refused(line);
   }
 };
@@ -351,8 +352,10 @@ void HttpServer::Daemon::forget(Connection& connection) {
   tcp_info info{};
   socklen_t size = sizeof info;
   const bool said = getsockopt(connection.socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
-                    info.tcpi_last_data_recv < info.tcpi_last_ack_recv + kTick.count();
-  static_cast<void>(said);
+                    info.tcpi_bytes_received > 0;
+  if (said && !connection.begun && handlers_.refused) {
+    handlers_.refused(fmt::format("from {}: what is no HTTP request", connection.peer));
+  }
   const std::lock_guard lock(mutex_);
   connections_.erase(connection.number);
 }
