@@ -24,6 +24,7 @@
 #include "cli/route.h"
 #include "cli/simulate.h"
 #include "cli/study.h"
+#include "cli/view.h"
 
 namespace monkeytree {
 namespace {
@@ -39,6 +40,7 @@ constexpr const char* kExamples =
     "  monkeytree plan cluster.json            the fewest moves that mend them\n"
     "  monkeytree plan cluster.json --json     the same for programs\n"
     "  monkeytree route cluster.json           the uplink of every flow\n"
+    "  monkeytree view cluster.json             the dashboard on a file; what if\n"
     "  monkeytree simulate scenario.yaml       what congestion costs, simulated\n"
     "  monkeytree report --help                what it has cost you: from Slurm's log\n"
     "  monkeytree study                        many runs as a page with charts\n"
@@ -74,6 +76,7 @@ int run(int argc, char** argv) {
   add_plan(app, exit_code);
   add_check(app, exit_code);
   add_route(app, exit_code);
+  add_view(app, exit_code);
   add_simulate(app, exit_code);
   add_report(app, exit_code);
   add_study(app, exit_code);

@@ -30,7 +30,7 @@ struct Request {
   PlanOptions options;
 };
 
-std::optional<Request> read_request(std::string_view text, const Snapshot& live,
+std::optional<Request> read_request(std::string_view text, const Snapshot* live,
                                     const WhatIfLimits& limits, Diagnostics& diagnostics) {
   const std::unique_ptr<JsonDocument> document =
       JsonDocument::parse(text.empty() ? "{}" : text, "", diagnostics);
@@ -42,8 +42,11 @@ std::optional<Request> read_request(std::string_view text, const Snapshot& live,
     std::optional<Snapshot> snapshot = parse_snapshot(*given, diagnostics);
     if (!snapshot) return std::nullopt;
     request.snapshot = *std::move(snapshot);
+  } else if (live == nullptr) {
+    root->error("expected a snapshot, as nothing is known of the cluster yet");
+    return std::nullopt;
   } else {
-    request.snapshot = live;
+    request.snapshot = *live;
     drop_ended_jobs(request.snapshot);
   }
   if (const auto changes = root->find("changes")) {
@@ -108,7 +111,7 @@ std::string quoted(const Json& json) {
 
 }  // namespace
 
-std::optional<std::string> what_if(std::string_view request_text, const Snapshot& live,
+std::optional<std::string> what_if(std::string_view request_text, const Snapshot* live,
                                    const WhatIfLimits& limits, Diagnostics& diagnostics) {
   const std::optional<Request> request = read_request(request_text, live, limits, diagnostics);
   if (!request) return std::nullopt;

@@ -20,7 +20,8 @@ struct WhatIfLimits {
 /// nothing. The policy of a controller (cool-down, budgets) is not asked.
 ///
 /// `request` is JSON, {"snapshot": {…}, "changes": […], "best_effort": true, "work_limit": N}, of
-/// which all may be left out; without a snapshot it is about `live`. The answer is JSON:
+/// which all may be left out; without a snapshot it is about `live`, null where nothing is known.
+/// The answer is JSON:
 ///
 ///     schema        "monkeytree/what-if/v1"
 ///     changes       each change, a sentence
@@ -34,7 +35,7 @@ struct WhatIfLimits {
 ///                   "case"
 ///
 /// nullopt exactly when there was an error; findings are those of the request, by JSON path.
-std::optional<std::string> what_if(std::string_view request, const Snapshot& live,
+std::optional<std::string> what_if(std::string_view request, const Snapshot* live,
                                    const WhatIfLimits& limits, Diagnostics& diagnostics);
 
 }  // namespace monkeytree

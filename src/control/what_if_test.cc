@@ -32,7 +32,7 @@ Snapshot four_racks() { return *parse_letters(kFourRacks); }
 
 Json answer(const Snapshot& live, const Json& request, const WhatIfLimits& limits = {}) {
   Diagnostics diagnostics;
-  const std::optional<std::string> text = what_if(request.dump(), live, limits, diagnostics);
+  const std::optional<std::string> text = what_if(request.dump(), &live, limits, diagnostics);
   EXPECT_TRUE(text) << diagnostics.text();
   return text ? Json::parse(*text) : Json();
 }
@@ -40,7 +40,7 @@ Json answer(const Snapshot& live, const Json& request, const WhatIfLimits& limit
 /// All findings of a request that is refused.
 std::string faults(const Json& request, const Snapshot& live = four_racks()) {
   Diagnostics diagnostics;
-  EXPECT_FALSE(what_if(request.dump(), live, {}, diagnostics));
+  EXPECT_FALSE(what_if(request.dump(), &live, {}, diagnostics));
   return diagnostics.text();
 }
 
@@ -77,7 +77,8 @@ TEST(WhatIf, NothingChangedIsThePlanAsItIs) {
   EXPECT_EQ(snapshot_in(is), four_racks());
   expect_checked(is);
   Diagnostics none;
-  EXPECT_EQ(Json::parse(*what_if("", four_racks(), {}, none)), is);
+  const Snapshot live = four_racks();
+  EXPECT_EQ(Json::parse(*what_if("", &live, {}, none)), is);
 }
 
 TEST(WhatIf, UplinksOfAllOrOfOne) {
@@ -200,6 +201,17 @@ TEST(WhatIf, EachFaultHasItsPath) {
               HasSubstr("/changes/0: 3 nodes cannot be parted into 2 equal groups"));
   EXPECT_THAT(faults({{"changes", Json(std::vector<int>(101, 1))}}),
               HasSubstr("101 changes, expected at most 100"));
+}
+
+TEST(WhatIf, WhereNothingIsKnownTheRequestBringsASnapshot) {
+  Diagnostics diagnostics;
+  EXPECT_FALSE(what_if("", nullptr, {}, diagnostics));
+  EXPECT_THAT(diagnostics.text(), HasSubstr("expected a snapshot"));
+  Diagnostics none;
+  const Json request = {{"snapshot", Json::parse(write_snapshot(four_racks()))}};
+  const std::optional<std::string> text = what_if(request.dump(), nullptr, {}, none);
+  ASSERT_TRUE(text) << none.text();
+  EXPECT_EQ(Json::parse(*text)["moves"], 2);
 }
 
 TEST(WhatIf, JobsThatEndedAreLeftOut) {

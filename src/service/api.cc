@@ -11,8 +11,10 @@
 #include "base/status.h"
 #include "cluster/snapshot_json.h"
 #include "service/address.h"
+#include "service/api_common.h"
 #include "service/api_input.h"
 #include "service/api_json.h"
+#include "service/page.h"
 #include "service/token.h"
 
 namespace monkeytree {
@@ -23,12 +25,6 @@ using Clock = std::chrono::steady_clock;
 constexpr int kMostListed = 1000;
 constexpr int kUsuallyListed = 100;
 constexpr std::string_view kNotify = "/api/v1/notify";
-
-HttpResponse json_answer(std::string body) {
-  HttpResponse response;
-  response.body = std::move(body);
-  return response;
-}
 
 HttpResponse text_answer(std::string body) {
   HttpResponse response;
@@ -84,7 +80,7 @@ bool Gate::pass(Clock::time_point now) {
 }
 
 std::span<const Api::Route> Api::routes() {
-  static constexpr std::array<Route, 19> kRoutes = {{
+  static constexpr std::array<Route, 25> kRoutes = {{
       {"GET", "/api/v1/status", &Api::status},
       {"GET", "/api/v1/snapshot", &Api::snapshot},
       {"GET", "/api/v1/fragmentation", &Api::fragmentation},
@@ -97,6 +93,8 @@ std::span<const Api::Route> Api::routes() {
       {"GET", "/api/v1/history", &Api::history},
       {"GET", "/api/v1/openapi.json", &Api::openapi},
       {"POST", kNotify, &Api::notify},
+      {"POST", TryApi::kWhatIf, &Api::what_if},
+      {"POST", TryApi::kImport, &Api::import},
       {"POST", "/api/v1/plans/{id}/approve", &Api::approve, true},
       {"POST", "/api/v1/plans/{id}/cancel", &Api::cancel, true},
       {"POST", "/api/v1/pause", &Api::pause, true},
@@ -104,6 +102,10 @@ std::span<const Api::Route> Api::routes() {
       {"GET", "/metrics", &Api::metrics_page},
       {"GET", "/healthz", &Api::healthz},
       {"GET", "/readyz", &Api::readyz},
+      {"GET", "/", &Api::page},
+      {"GET", "/app.js", &Api::page},
+      {"GET", "/app.css", &Api::page},
+      {"GET", "/panel", &Api::page},
   }};
   return kRoutes;
 }
@@ -111,11 +113,13 @@ std::span<const Api::Route> Api::routes() {
 Api::Api(Parts parts, Settings settings)
     : parts_(std::move(parts)),
       settings_(std::move(settings)),
+      try_(settings_.tries),
       notifications_(settings_.notifications_per_s, settings_.notification_burst) {}
 
 bool Api::slow(const HttpRequest& request) {
   // Not pause: the kill switch waits for nobody.
-  return request.path.ends_with("/approve") || request.path.ends_with("/cancel");
+  return request.path.ends_with("/approve") || request.path.ends_with("/cancel") ||
+         TryApi::slow(request);
 }
 
 const Api::Route* Api::find(const HttpRequest& request, std::string& id,
@@ -150,7 +154,9 @@ HttpResponse Api::answer(const HttpRequest& request) {
   std::string id, allowed;
   const Route* route = find(request, id, allowed);
   HttpResponse response = [&] {
-    if (std::optional<HttpResponse> no = foreign(request)) return *std::move(no);
+    if (std::optional<HttpResponse> no = refuse_foreign(request, settings_.loopback)) {
+      return *std::move(no);
+    }
     if (route == nullptr && allowed.empty()) {
       return http_error(404, fmt::format("there is no {}", quote(request.path)));
     }
@@ -177,25 +183,6 @@ void Api::log_refusal(const HttpRequest& request, const HttpResponse& response) 
 
 void Api::refused(const std::string& line) {
   if (parts_.refused && refusals_.pass(Clock::now())) parts_.refused(line);
-}
-
-std::optional<HttpResponse> Api::foreign(const HttpRequest& request) const {
-  // A page of somebody else's, whose name was made to point at us, asks with its own name.
-  const std::optional<std::string> host = host_in(request.header("host"));
-  if (settings_.loopback && !request.header("host").empty() && (!host || !is_loopback(*host))) {
-    return http_error(421,
-                      "asked for under a name that is not ours: expected localhost or "
-                      "127.0.0.1 in Host");
-  }
-  if (request.method == "GET" || request.method == "HEAD") return std::nullopt;
-  const std::string_view origin = request.header("origin");
-  const bool same_host = origin == fmt::format("http://{}", request.header("host")) ||
-                         origin == fmt::format("https://{}", request.header("host"));
-  const std::string_view site = request.header("sec-fetch-site");
-  if ((!origin.empty() && !same_host) || site == "cross-site" || site == "same-site") {
-    return http_error(403, "a page of another site may not ask for this");
-  }
-  return std::nullopt;
 }
 
 std::optional<HttpResponse> Api::without_token(const HttpRequest& request) const {
@@ -320,6 +307,19 @@ HttpResponse Api::history(const HttpRequest& request, std::string_view /*id*/) {
 
 HttpResponse Api::openapi(const HttpRequest& /*request*/, std::string_view /*id*/) {
   return json_answer(std::string(kOpenApi));
+}
+
+HttpResponse Api::what_if(const HttpRequest& request, std::string_view /*id*/) {
+  const std::shared_ptr<const Snapshot> live = parts_.controller.view().snapshot;
+  return try_.what_if(request, live.get());
+}
+
+HttpResponse Api::import(const HttpRequest& request, std::string_view /*id*/) {
+  return try_.import(request);
+}
+
+HttpResponse Api::page(const HttpRequest& request, std::string_view /*id*/) {
+  return page_answer(request);
 }
 
 HttpResponse Api::notify(const HttpRequest& request, std::string_view /*id*/) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "control/controller.h"
+#include "service/api_try.h"
 #include "service/event_feed.h"
 #include "service/http_message.h"
 #include "service/metrics.h"
@@ -44,6 +45,7 @@ class Api {
     bool insecure = false;   ///< as configured; shown
     std::string token_file;  ///< "": changing calls are refused
     double notifications_per_s = 10, notification_burst = 50;
+    TryApi::Limits tries;
   };
 
   Api(Parts parts, Settings settings);
@@ -51,6 +53,8 @@ class Api {
   HttpResponse answer(const HttpRequest& request);
   /// Calls that wait for the controller's turn.
   static bool slow(const HttpRequest& request);
+  /// Bytes that the body of a request may have.
+  size_t most_body(const HttpRequest& request) const { return try_.most_body(request); }
   /// Something was refused: a line for the log, unless there are too many.
   void refused(const std::string& line);
   /// Notifications that were put off are passed on when there is room; call it now and then.
@@ -65,8 +69,6 @@ class Api {
 
  private:
   const Route* find(const HttpRequest& request, std::string& id, std::string& allowed) const;
-  /// An answer where the request must not be let in, from its addresses; nullopt where it may.
-  std::optional<HttpResponse> foreign(const HttpRequest& request) const;
   std::optional<HttpResponse> without_token(const HttpRequest& request) const;
   void log_refusal(const HttpRequest& request, const HttpResponse& response);
 
@@ -81,6 +83,9 @@ class Api {
   HttpResponse events(const HttpRequest& request, std::string_view id);
   HttpResponse history(const HttpRequest& request, std::string_view id);
   HttpResponse openapi(const HttpRequest& request, std::string_view id);
+  HttpResponse what_if(const HttpRequest& request, std::string_view id);
+  HttpResponse import(const HttpRequest& request, std::string_view id);
+  HttpResponse page(const HttpRequest& request, std::string_view id);
   HttpResponse notify(const HttpRequest& request, std::string_view id);
   HttpResponse approve(const HttpRequest& request, std::string_view id);
   HttpResponse cancel(const HttpRequest& request, std::string_view id);
@@ -92,6 +97,7 @@ class Api {
 
   Parts parts_;
   const Settings settings_;
+  TryApi try_;
   Gate notifications_;
   Gate refusals_{5, 20};
   std::mutex late_mutex_;

@@ -86,7 +86,8 @@ Json racks_over(const Snapshot& snapshot) {
 
 }  // namespace
 
-std::string status_json(const ControllerView& view, double now_s, bool insecure) {
+std::string status_json(const ControllerView& view, double now_s, bool insecure,
+                        std::string_view mode) {
   const bool seen = view.observed_s > 0;
   const auto connected = std::count_if(view.agents.begin(), view.agents.end(),
                                        [](const AgentReport& agent) { return agent.connected; });
@@ -108,7 +109,7 @@ std::string status_json(const ControllerView& view, double now_s, bool insecure)
   }
   const Json json = {
       {"version", MONKEYTREE_VERSION},
-      {"mode", name_of(view.mode)},
+      {"mode", mode.empty() ? name_of(view.mode) : mode},
       {"paused", view.paused},
       {"paused_why", view.paused_why},
       {"ready", view.ready},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "control/controller.h"
@@ -9,7 +10,9 @@
 /// What the API answers, as JSON. docs/api.md and openapi.json say what each field means.
 namespace monkeytree {
 
-std::string status_json(const ControllerView& view, double now_s, bool insecure);
+/// `mode` stands in place of the controller's where it is not "".
+std::string status_json(const ControllerView& view, double now_s, bool insecure,
+                        std::string_view mode = "");
 /// Degree and bound of each rack.
 std::string fragmentation_json(const ControllerView& view);
 std::string plans_json(const std::vector<PlanEntry>& plans);

@@ -190,6 +190,7 @@ class ApiTest : public testing::Test {
     HttpServer::Handlers handlers;
     handlers.answer = [this](const HttpRequest& request) { return api_->answer(request); };
     handlers.slow = Api::slow;
+    handlers.most_body = [this](const HttpRequest& request) { return api_->most_body(request); };
     handlers.drained = [this] { feed_->poke(); };
     server_ = *HttpServer::start({"127.0.0.1", 0}, handlers, limits_);
     port_ = server_->address().port;
@@ -368,7 +369,7 @@ TEST_F(ApiTest, PagesOfOtherSitesAreRefused) {
 
 TEST_F(ApiTest, WhatIsNotThereOrNotWellWritten) {
   start();
-  for (const char* path : {"/", "/api", "/api/v1", "/api/v1/", "/api/v1/status/", "/api/v1/plans/",
+  for (const char* path : {"/index.html", "/panel.html", "/app.js/", "/api", "/api/v1", "/api/v1/", "/api/v1/status/", "/api/v1/plans/",
                            "/api/v1/plans/1/", "/api/v1/plans/1/2", "/api/v1/plans/1/approve/x",
                            "/metrics/..%2f", "/api/v1/plans/1%2fsnapshot%2fx"}) {
     const std::string answer = get(port_, path);
