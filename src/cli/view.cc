@@ -28,9 +28,9 @@ constexpr const char* kExamples =
     "  monkeytree view cluster.json --listen 127.0.0.1:7461\n"
     "      and, from your desk: ssh -L 7461:127.0.0.1:7461 HOST\n"
     "\n"
-    "Racks with their jobs, degrees and bounds, and what-if: uplinks, failures, drains,\n"
-    "jobs that come and go, planned as `monkeytree plan` does. Nothing is changed, and\n"
-    "only this machine is answered. docs/dashboard.md shows the page.";
+    "Racks with their jobs, degrees and bounds, and what-if: uplinks, failures,\n"
+    "drains, jobs that come and go, planned as `monkeytree plan` does. Nothing is\n"
+    "changed, and only this machine is answered. docs/dashboard.md shows the page.";
 
 /// Files may be larger here than what a controller takes from the network.
 constexpr size_t kMostBody = size_t{64} << 20;
