@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { kWeb } from './lib/browser';
@@ -13,8 +13,31 @@ test('the dashboard has its script and style beside it, and nothing inline', () 
   assert.doesNotMatch(page, /<script(?![^>]*src=)|<style|\son\w+=|\sstyle=/);
 });
 
-test('the panel is one file', () => {
+test('the panel is one file that lets nothing else in', () => {
   assert.doesNotMatch(dist('panel.html'), /\s(src|href)="(?!data:,)/);
+  const policy = /<meta http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(
+    dist('panel.html'),
+  );
+  assert.match(
+    policy?.[1] ?? '',
+    /^default-src 'none'; script-src 'sha256-[^ ;]+'; style-src 'sha256-[^ ;]+'; img-src data:;/,
+  );
+});
+
+test('no source turns text into HTML or code', () => {
+  const folder = join(kWeb, 'src');
+  const sources = readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .flatMap(({ name }) => readdirSync(join(folder, name)).map((file) => join(folder, name, file)))
+    .filter((file) => file.endsWith('.ts'));
+  assert.ok(sources.length > 5);
+  for (const file of sources) {
+    assert.doesNotMatch(
+      readFileSync(file, 'utf8'),
+      /innerHTML|outerHTML|insertAdjacentHTML|document\.write|srcdoc|\beval\(|new Function|DOMParser/,
+      file,
+    );
+  }
 });
 
 test('no page names an address elsewhere', () => {

@@ -14,15 +14,16 @@ import { linesOf, randomFrom } from './lib/programs';
 
 const kPanels = 10_000;
 
-/// Four racks of eight slots, three or four jobs of any size, from nearly empty to full, strewn or in
-/// lumps as schedulers leave them.
+/// Four racks of eight slots, three or four jobs of any size, from nearly empty to full, strewn or
+/// in lumps as schedulers leave them.
 function drawPanels(): Question[] {
   const random = randomFrom(20261130);
   return Array.from({ length: kPanels }, () => {
     const jobs = 3 + random(2);
     const workers = jobs + random(4 * kSlots - jobs + 1);
     const slots: (number | null)[] = [];
-    for (let i = 0; i < 4 * kSlots; i++) slots.push(i < jobs ? i : i < workers ? random(jobs) : null);
+    for (let i = 0; i < 4 * kSlots; i++)
+      slots.push(i < jobs ? i : i < workers ? random(jobs) : null);
     const swaps = random(2) === 0 ? 200 : random(12);
     if (swaps < 200) slots.sort((a, b) => (a ?? jobs) - (b ?? jobs));
     for (let i = 0; i < swaps; i++) {
@@ -34,7 +35,8 @@ function drawPanels(): Question[] {
   });
 }
 
-const jobsOf = (placement: Placement): number => Math.max(...placement.flat().map((s) => s ?? 0)) + 1;
+const jobsOf = (placement: Placement): number =>
+  Math.max(...placement.flat().map((s) => s ?? 0)) + 1;
 const problemOf = ({ placement, uplinks }: Question): Problem => ({
   counts: countsOf(placement, jobsOf(placement)),
   capacity: placement.map((rack) => rack.length),
@@ -71,7 +73,7 @@ function assertStepsLead(placement: Placement, counts: number[][], moves: number
   assert.deepEqual(countsOf(now, counts.length), counts);
 }
 
-/// Flows that leave a rack, or enter it, are spread over its uplinks as evenly as whole flows can be.
+/// Flows that leave a rack, or enter it, are spread over its links as evenly as whole flows can be.
 function assertEven(counts: number[][], racks: number, uplinks: number): void {
   const routed = uplinksOf(counts, racks, uplinks);
   const degrees = degreesOf(counts, racks);
@@ -136,8 +138,14 @@ test('10,000 random panels: moves, degrees, uplinks and fill are those of the pl
 test('the placements of the paper digest, and the moves it names', () => {
   const moves = (jobs: number, uplinks: number) =>
     fewestMoves(problemOf({ placement: schedulerPlacement(jobs), uplinks }))?.moves;
-  assert.deepEqual([1, 2, 3].map((uplinks) => moves(3, uplinks)), [9, 2, 0]);
-  assert.deepEqual([1, 2, 3].map((uplinks) => moves(4, uplinks)), [12, 4, 1]);
+  assert.deepEqual(
+    [1, 2, 3].map((uplinks) => moves(3, uplinks)),
+    [9, 2, 0],
+  );
+  assert.deepEqual(
+    [1, 2, 3].map((uplinks) => moves(4, uplinks)),
+    [12, 4, 1],
+  );
   // Diagram C: two workers of C go from R3 to R4.
   const solution = fewestMoves(problemOf({ placement: schedulerPlacement(3), uplinks: 2 }));
   assert.deepEqual(solution?.counts[2], [0, 2, 0, 5]);

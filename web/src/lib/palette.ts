@@ -1,6 +1,6 @@
-/// How jobs are told apart: eight colours that hold under the common kinds of colour blindness, each
-/// in four patterns, and a letter besides. Red is left out: it means a shared uplink. The colours
-/// themselves are `--job-0` … `--job-7` in theme.css, light and dark.
+/// How jobs are told apart: eight colours that hold under the common kinds of colour blindness,
+/// each in four patterns, and a letter besides. Red is left out: it means a shared uplink. The
+/// colours themselves are `--job-0` … `--job-7` in theme.css, light and dark.
 
 export const kColors = 8;
 

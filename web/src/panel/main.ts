@@ -61,7 +61,8 @@ const racks: RackView[] = Array.from({ length: kRacks }, (_, rack) => {
   return { row, degree, slots, links, linksInWords };
 });
 
-const buttonAt = ({ rack, slot }: SlotId): HTMLButtonElement | undefined => racks[rack]?.slots[slot];
+const buttonAt = ({ rack, slot }: SlotId): HTMLButtonElement | undefined =>
+  racks[rack]?.slots[slot];
 
 function renderSlot(at: SlotId): void {
   const button = buttonAt(at);
@@ -129,7 +130,7 @@ const kReadouts: readonly { id: string; name: string; read: (r: Readings) => str
   { id: 'moves', name: 'Moves made', read: () => String(state.moves) },
   {
     id: 'fewest-moves',
-    name: 'Fewest moves to comply, from here',
+    name: 'Fewest moves to comply',
     read: (r) => (r.fewestMoves === null ? 'none will do' : String(r.fewestMoves)),
   },
   {
@@ -195,8 +196,10 @@ function perform(step: Step): void {
   const from = rackName(first.from.rack);
   const to = rackName(first.to.rack);
   const name = letterOf(first.job);
-  if (second) say(`Swapped ${name} in ${from} and ${letterOf(second.job)} in ${to}: 2 moves.`, readings);
-  else if (from === to) say(`${name} moved within ${from}: a pause that changes no uplink.`, readings);
+  if (second)
+    say(`Swapped ${name} in ${from} and ${letterOf(second.job)} in ${to}: 2 moves.`, readings);
+  else if (from === to)
+    say(`${name} moved within ${from}: a pause that changes no uplink.`, readings);
   else say(`${name} moved from ${from} to ${to}.`, readings);
 }
 

@@ -1,5 +1,5 @@
-/// A panel: a few racks of slots, and the jobs whose workers sit in them. Each job is one group with
-/// one ring; each slot holds one worker.
+/// A panel: a few racks of slots, and the jobs whose workers sit in them. Each job is one group
+/// with one ring; each slot holds one worker.
 
 export type Slot = number | null; // the job whose worker sits there
 export type Placement = readonly (readonly Slot[])[]; // rack, slot
@@ -27,9 +27,10 @@ export function countsOf(placement: Placement, jobs: number): number[][] {
 
 export const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
 
-/// Whether a job with these counts has workers in several racks: then its ring sends one flow out of
-/// each of them.
-export const isFragmented = (row: readonly number[]): boolean => row.filter((n) => n > 0).length > 1;
+/// Whether a job with these counts has workers in several racks: then its ring sends one flow out
+/// of each of them.
+export const isFragmented = (row: readonly number[]): boolean =>
+  row.filter((n) => n > 0).length > 1;
 
 /// Fragmentation degree of each rack: jobs with a worker in it and a worker outside.
 export function degreesOf(counts: Counts, racks: number): number[] {

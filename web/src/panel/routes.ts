@@ -19,8 +19,8 @@ export function flowsOf(counts: Counts): Flow[] {
 
 /// Jobs on each uplink: uplinks[rack][uplink], lowest job first.
 ///
-/// Flows are edges from sending to receiving racks, coloured so that two that meet differ; with more
-/// colours than uplinks, colour c goes up uplink c mod λ. Of all such colourings one that folds
+/// Flows are edges from sending to receiving racks, coloured so that two that meet differ; with
+/// more colours than uplinks, colour c goes up uplink c mod λ. Of all such colourings one that folds
 /// evenly is taken: on both sides of a rack every link carries ⌊degree ÷ λ⌋ flows or one more, so a
 /// rack within its bound shares nothing even where another must. One always exists (de Werra); a
 /// search that takes the first uplink with room, and goes back where it is stuck, finds it.

@@ -17,8 +17,8 @@ export const kUplinkChoices = [1, 2, 3] as const;
 export const kDefaultJobs = 3;
 export const kDefaultUplinks = 2;
 
-/// Seconds that one move halts its job, measured on the paper's prototype (Llama3-8B, 12 GB a worker,
-/// A100, 100 Gb/s): overhead, and time on the wire.
+/// Seconds that one move halts its job, measured on the paper's prototype (Llama3-8B, 12 GB a
+/// worker, A100, 100 Gb/s): overhead, and time on the wire.
 export const kOverheadSeconds = 9.02;
 export const kWireSeconds = 1.07;
 export const pauseSeconds = (moves: number): number => moves * (kOverheadSeconds + kWireSeconds);

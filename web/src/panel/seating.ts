@@ -3,9 +3,9 @@ import { type Counts, sum } from './model';
 /// Seats workers in the racks where their jobs may be, with the fewest moves: a transport problem.
 ///
 /// Workers outside those racks get up first, all others stay. Then one after the other sits down
-/// along the cheapest chain: in a free slot, or in place of a worker of another job who finds another
-/// one. In a chain, making a worker get up who has not moved yet costs one move, and letting one
-/// return to where its job had it saves one. Cheapest chains keep the whole cheapest (successive
+/// along the cheapest chain: in a free slot, or in place of a worker of another job who finds
+/// another one. In a chain, making a worker get up who has not moved yet costs one move, and letting
+/// one return to where its job had it saves one. Cheapest chains keep the whole cheapest (successive
 /// shortest paths), so what comes out are the fewest moves.
 export class Seating {
   private readonly now: number[][];

@@ -4,9 +4,9 @@
 /// A rack's degree depends only on which jobs may be in which racks. So the search chooses for each
 /// job the racks it may be in, drops a branch in which a rack is over its bound, and then seats the
 /// workers that must leave as cheaply as room allows. Choices are tried in the order of the moves
-/// that they need at least: workers outside the racks chosen must leave, and a rack that is new to a
-/// job is there to take one. Once a placement is found with no more moves than every choice that is
-/// left needs, it is one of the fewest.
+/// that they need at least: workers outside the racks chosen must leave, and a rack that is new to
+/// a job is there to take one. Once a placement is found with no more moves than every choice that
+/// is left needs, it is one of the fewest.
 
 import { type Counts, movesBetween, sum } from './model';
 import { Seating } from './seating';
@@ -114,7 +114,9 @@ class Search {
     ).seatAll();
     if (!seated) return;
     const moves = movesBetween(counts, seated);
-    const jobs = counts.filter((row, job) => row.some((n, rack) => n !== seated[job]?.[rack])).length;
+    const jobs = counts.filter((row, job) =>
+      row.some((n, rack) => n !== seated[job]?.[rack]),
+    ).length;
     const most = this.best?.moves ?? Infinity;
     if (moves > most || (moves === most && jobs >= this.fewestJobs)) return;
     this.best = { moves, counts: seated };

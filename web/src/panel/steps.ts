@@ -48,7 +48,9 @@ function departuresOf(placement: Placement, after: Counts): Departure[] {
   const before = countsOf(placement, after.length);
   return after.flatMap((row, job) => {
     const racks = row.map((n, rack) => n - (before[job]?.[rack] ?? 0));
-    const destinations = racks.flatMap((change, rack) => Array<number>(Math.max(0, change)).fill(rack));
+    const destinations = racks.flatMap((change, rack) =>
+      Array<number>(Math.max(0, change)).fill(rack),
+    );
     const sources = racks.flatMap((change, rack) => {
       const slots = (placement[rack] ?? []).flatMap((slot, i) => (slot === job ? [i] : []));
       return change < 0 ? slots.slice(change).map((slot) => ({ rack, slot })) : [];

@@ -4,7 +4,8 @@ import { letterOf } from '../lib/palette';
 import { sum } from './model';
 
 export const rackName = (rack: number): string => `R${rack + 1}`;
-export const counted = (n: number, one: string, more = `${one}s`): string => `${n} ${n === 1 ? one : more}`;
+export const counted = (n: number, one: string, more = `${one}s`): string =>
+  `${n} ${n === 1 ? one : more}`;
 
 export function listed(words: readonly string[]): string {
   if (words.length < 2) return words.join('');
@@ -36,9 +37,7 @@ export function verdict(
       ? []
       : `${listed(jobs.map(letterOf))} share ↑${i + 1} at ${kShares[jobs.length] ?? 'little'} speed`,
   );
-  return (
-    `${rackName(first)} needs ${degrees[first]} uplinks and has ${uplinks}: ${listed(shared)}.`
-  );
+  return `${rackName(first)} needs ${degrees[first]} uplinks and has ${uplinks}: ${listed(shared)}.`;
 }
 
 /// An uplink for those who do not see it.

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdirSync } from 'node:fs';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { type Browser, chromium, type BrowserContextOptions, type Page } from 'playwright-core';
@@ -8,7 +7,7 @@ import { type Browser, chromium, type BrowserContextOptions, type Page } from 'p
 /// The web folder; scripts/web runs the tests there.
 export const kWeb = process.cwd();
 
-/// Debian's Chromium, without a window. Ten seconds is its usual patience here; nothing waits less.
+/// Debian's Chromium, without a window.
 export function openBrowser(): Promise<Browser> {
   const asRoot = process.getuid?.() === 0;
   return chromium.launch({
@@ -38,8 +37,8 @@ export interface WatchedPage {
   faults: string[];
 }
 
-/// Opens an address. Requests for anything that does not start with `allowed` (the address itself by
-/// default) are noted and refused.
+/// Opens an address and notes requests for anything that does not start with `allowed` (the address
+/// itself by default).
 export async function openPage(
   browser: Browser,
   address: string,
@@ -82,7 +81,8 @@ export async function assertAccessible(page: Page, when: string): Promise<void> 
   // Through the debugger, as the page's policy lets no foreign script in.
   await page.evaluate(kAxe);
   const findings = await page.evaluate(async () => {
-    const axe = (globalThis as unknown as { axe: { run(): Promise<{ violations: Finding[] }> } }).axe;
+    const axe = (globalThis as unknown as { axe: { run(): Promise<{ violations: Finding[] }> } })
+      .axe;
     return (await axe.run()).violations;
   });
   const grave = findings

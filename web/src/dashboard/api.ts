@@ -1,0 +1,150 @@
+import type { Flow, PlanFile } from './model';
+
+/// Every call of the page, by the paths of /api/v1/openapi.json.
+
+export interface Status {
+  mode: 'observe' | 'recommend' | 'enforce' | 'view';
+  paused: boolean;
+  ready: boolean;
+  trouble: string;
+  scheduler: string;
+  observed_s: number | null;
+  waiting: number[];
+  running: number[];
+  held_back: Record<string, string>;
+}
+export interface WhatIfChange {
+  do: 'uplinks' | 'fail-uplink' | 'drain' | 'add-job' | 'remove-job';
+  [field: string]: string | number;
+}
+export interface Routes {
+  flows: Flow[];
+}
+export interface WhatIfAnswer {
+  changes: string[];
+  status: string;
+  moves: number;
+  lower_bound: number | null;
+  gain: { regained_gpu_h: number; paused_gpu_h: number };
+  explanation: string;
+  files: { snapshot: string; plan: string; case: string };
+  routes_before: Routes | null;
+  routes_after: Routes | null;
+}
+export interface PlanHead {
+  id: number;
+  made_s: number;
+  ended_s: number | null;
+  state: string;
+  moves: number;
+  reason: string;
+  approved_by: string;
+}
+export interface PlanDetail extends PlanHead {
+  explanation: string;
+  plan: PlanFile | null;
+  decision: {
+    gain?: {
+      regained_gpu_h: number;
+      paused_gpu_h: number;
+      jobs: { job: string; user: string; moves: number }[];
+    };
+  } | null;
+}
+export interface JournalEvent {
+  id: number;
+  time_s: number;
+  kind: string;
+  text: string;
+}
+
+/// The server's own words for what went wrong.
+export class ApiError extends Error {}
+
+async function call(path: string, init: RequestInit = {}): Promise<string> {
+  let response: Response;
+  try {
+    response = await fetch(path, { ...init, credentials: 'omit', cache: 'no-store' });
+  } catch {
+    throw new ApiError('the program that serves this page does not answer');
+  }
+  const text = await response.text();
+  if (response.ok) return text;
+  let message = `${response.status} ${response.statusText}`;
+  try {
+    message = (JSON.parse(text) as { error: { message: string } }).error.message;
+  } catch {
+    // Not one of our answers; its status says enough.
+  }
+  throw new ApiError(message);
+}
+
+const get = async <T>(path: string): Promise<T> => JSON.parse(await call(path)) as T;
+const post = async <T>(path: string, body: unknown, token?: string): Promise<T> =>
+  JSON.parse(
+    await call(path, {
+      method: 'POST',
+      body: JSON.stringify(body),
+      ...(token === undefined ? {} : { headers: { Authorization: `Bearer ${token}` } }),
+    }),
+  ) as T;
+
+export const status = (): Promise<Status> => get('/api/v1/status');
+export const snapshot = (): Promise<string> => call('/api/v1/snapshot');
+export const routes = (): Promise<Routes> => get('/api/v1/routes');
+export const plans = async (): Promise<PlanHead[]> =>
+  (await get<{ plans: PlanHead[] }>('/api/v1/plans?limit=200')).plans;
+export const plan = (id: number): Promise<PlanDetail> => get(`/api/v1/plans/${id}`);
+export const planSnapshot = (id: number): Promise<string> => call(`/api/v1/plans/${id}/snapshot`);
+export const history = async (): Promise<JournalEvent[]> =>
+  (await get<{ events: JournalEvent[] }>('/api/v1/history?limit=200')).events;
+export const whatIf = (body: {
+  snapshot?: unknown;
+  changes: WhatIfChange[];
+  best_effort: boolean;
+}): Promise<WhatIfAnswer> => post('/api/v1/what-if', body);
+export const importTexts = (texts: {
+  topology: string;
+  jobs: string;
+  nodes?: string;
+}): Promise<{ files: { snapshot: string }; warnings: string[] }> => post('/api/v1/import', texts);
+export const approve = (id: number, token: string, by: string, why: string): Promise<unknown> =>
+  post(`/api/v1/plans/${id}/approve`, { by, why }, token);
+export const cancel = (id: number, token: string, by: string, why: string): Promise<unknown> =>
+  post(`/api/v1/plans/${id}/cancel`, { by, why }, token);
+
+/// Hears the journal's events for as long as the page lives; a stream that breaks is taken up again
+/// from the event seen last. (EventSource hears only kinds whose names it knows.)
+export async function listen(
+  onEvent: (event: JournalEvent) => void,
+  onState: (connected: boolean) => void,
+): Promise<never> {
+  let last = '';
+  for (let wait_ms = 1000; ; wait_ms = Math.min(2 * wait_ms, 10_000)) {
+    try {
+      const headers: Record<string, string> = last === '' ? {} : { 'Last-Event-ID': last };
+      const response = await fetch('/api/v1/events', { headers, cache: 'no-store' });
+      if (!response.ok || !response.body) throw new ApiError(response.statusText);
+      onState(true);
+      wait_ms = 500;
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      let text = '';
+      for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+        text += piece.value;
+        const blocks = text.split('\n\n');
+        text = blocks.pop() ?? '';
+        for (const block of blocks) {
+          const data = /^data: (.*)$/m.exec(block)?.[1];
+          if (data === undefined) continue;
+          const event = JSON.parse(data) as JournalEvent;
+          last = String(event.id);
+          onEvent(event);
+        }
+      }
+    } catch {
+      // The server is gone or the network is: said by onState, tried again below.
+    }
+    onState(false);
+    await new Promise((done) => setTimeout(done, wait_ms));
+  }
+}

@@ -1,0 +1,688 @@
+import { colorOf, kColors, letterOf, lookOf, type Pattern } from '../lib/palette';
+import { wantsLittleMotion } from '../lib/theme';
+import type { Cluster, Flow, Holder, Links, Step } from './model';
+
+/// The cluster on a canvas: racks in a grid, in each its slots coloured by job, its degree against
+/// its bound, and its uplinks with the flows on them. From far a rack is one bar of its jobs, nearer
+/// its rows, nearest its slots with letters: what is drawn is bounded by what can be seen.
+
+const kCell = 18;
+const kPitch = 20;
+const kHead = 22;
+const kLink = 15;
+const kPad = 6;
+const kGap = 14;
+const kPodHead = 26;
+const kMaxScale = 3;
+const kMaxLinks = 16;
+const kMoveMs = 700;
+
+/// A place in a rack: a slot, or a whole node where slots are too many to draw.
+interface Cell {
+  node: number;
+  holder: Holder | null;
+}
+interface Tile {
+  x: number;
+  y: number;
+}
+interface Flight {
+  job: number;
+  fromX: number;
+  fromY: number;
+  toX: number;
+  toY: number;
+}
+
+interface Colors {
+  page: string;
+  card: string;
+  ink: string;
+  soft: string;
+  line: string;
+  warn: string;
+  warnBack: string;
+  accent: string;
+  onJob: string;
+  jobs: string[];
+}
+
+export interface Pick {
+  rack: number;
+  node: number | null;
+  job: number | null;
+}
+
+export class ClusterMap {
+  private cluster: Cluster | null = null;
+  private links: Links[] = [];
+  private tiles: Tile[] = [];
+  private pods: { name: string; x: number; y: number }[] = [];
+  private cells: Cell[][] = [];
+  private perRow = 8;
+  private perSlot = true;
+  private tileWidth = 0;
+  private tileHeight = 0;
+  private worldWidth = 1;
+  private worldHeight = 1;
+  private scale = 1;
+  private x = 0; // of the world's origin, in CSS pixels
+  private y = 0;
+  private width = 1;
+  private height = 1;
+  private colors: Colors | null = null;
+  private patterns = new Map<string, CanvasPattern>();
+  private asked = false;
+  private flights: Flight[] = [];
+  private flown = 1; // 0 … 1
+  private readonly pointers = new Map<number, { x: number; y: number }>();
+  private dragged = 0;
+  selectedRack: number | null = null;
+  selectedJob: number | null = null;
+  /// Nodes that workers have left or come to in the plan that is shown.
+  marked = new Set<number>();
+
+  constructor(
+    private readonly canvas: HTMLCanvasElement,
+    private readonly on: { pick: (pick: Pick | null) => void; hover: (pick: Pick | null) => void },
+  ) {
+    new ResizeObserver(() => this.resize()).observe(canvas);
+    canvas.addEventListener('pointerdown', (event) => this.pointerDown(event));
+    canvas.addEventListener('pointermove', (event) => this.pointerMove(event));
+    canvas.addEventListener('pointerup', (event) => this.pointerUp(event));
+    canvas.addEventListener('pointercancel', (event) => this.pointers.delete(event.pointerId));
+    canvas.addEventListener('pointerleave', () => this.on.hover(null));
+    canvas.addEventListener('wheel', (event) => this.wheel(event), { passive: false });
+    canvas.addEventListener('keydown', (event) => this.key(event));
+  }
+
+  /// Shows another cluster; the view stays where the racks are the same.
+  show(cluster: Cluster, links: Links[]): void {
+    const before = this.cluster;
+    const same =
+      before?.racks.length === cluster.racks.length &&
+      before.nodes.length === cluster.nodes.length &&
+      before.racks[0]?.name === cluster.racks[0]?.name;
+    this.cluster = cluster;
+    this.links = links;
+    if (!same) {
+      this.selectedRack = null;
+      this.layOut();
+      this.fit();
+    }
+    this.fill();
+    this.redraw();
+  }
+
+  /// The workers have moved.
+  refresh(): void {
+    this.fill();
+    this.redraw();
+  }
+
+  recolor(): void {
+    this.colors = null;
+    this.patterns.clear();
+    this.redraw();
+  }
+
+  private layOut(): void {
+    const cluster = this.cluster;
+    if (!cluster) return;
+    const slots = Math.max(1, ...cluster.nodes.map((node) => node.slots));
+    const most = Math.max(1, ...cluster.racks.map((rack) => rack.nodes.length));
+    this.perSlot = slots <= 8 && slots * most <= 256;
+    const places = this.perSlot ? slots * most : most;
+    this.perRow = Math.max(4, places <= 64 ? Math.min(8, places) : 16);
+    if (this.perSlot && this.perRow % slots !== 0) this.perRow = slots * Math.max(1, Math.floor(8 / slots));
+    this.tileWidth = this.perRow * kPitch + 2 * kPad;
+    this.tileHeight = kHead + Math.ceil(places / this.perRow) * kPitch + 2 * kLink + 2 * kPad;
+    const stepX = this.tileWidth + kGap;
+    const stepY = this.tileHeight + kGap;
+    const aspect = Math.max(0.3, this.width / Math.max(1, this.height));
+    const columns = Math.max(
+      1,
+      Math.min(cluster.racks.length, Math.round(Math.sqrt((cluster.racks.length * aspect * stepY) / stepX))),
+    );
+    const byPod = new Map<string, number[]>();
+    for (const [id, rack] of cluster.racks.entries()) {
+      const there = byPod.get(rack.pod);
+      if (there) there.push(id);
+      else byPod.set(rack.pod, [id]);
+    }
+    this.tiles = new Array<Tile>(cluster.racks.length);
+    this.pods = [];
+    let y = kGap;
+    for (const [name, racks] of byPod) {
+      if (byPod.size > 1) {
+        this.pods.push({ name, x: kGap, y });
+        y += kPodHead;
+      }
+      for (const [at, rack] of racks.entries()) {
+        this.tiles[rack] = {
+          x: kGap + (at % columns) * stepX,
+          y: y + Math.floor(at / columns) * stepY,
+        };
+      }
+      y += Math.ceil(racks.length / columns) * stepY;
+    }
+    this.worldWidth = kGap + columns * stepX;
+    this.worldHeight = y;
+  }
+
+  private fill(): void {
+    const cluster = this.cluster;
+    if (!cluster) return;
+    this.cells = cluster.racks.map((rack) => {
+      const cells: Cell[] = [];
+      for (const node of rack.nodes) {
+        const holders = cluster.holders[node] ?? [];
+        if (!this.perSlot) {
+          cells.push({ node, holder: holders[0] ?? null });
+          continue;
+        }
+        const end = cells.length + (cluster.nodes[node]?.slots ?? 1);
+        for (const holder of holders) {
+          const slots = cluster.groups[holder.group]?.slots ?? 1;
+          for (let i = 0; i < slots && cells.length < end; i++) cells.push({ node, holder });
+        }
+        while (cells.length < end) cells.push({ node, holder: null });
+      }
+      return cells;
+    });
+  }
+
+  private resize(): void {
+    const box = this.canvas.getBoundingClientRect();
+    if (box.width === 0 || box.height === 0) return;
+    const first = this.width === 1;
+    const fitted = first || Math.abs(this.scale - this.fitScale()) < 1e-6;
+    this.width = box.width;
+    this.height = box.height;
+    this.canvas.width = Math.round(box.width * devicePixelRatio);
+    this.canvas.height = Math.round(box.height * devicePixelRatio);
+    if (first) this.layOut();
+    if (fitted) this.fit();
+    this.draw();
+  }
+
+  private fitScale(): number {
+    return Math.min(1.6, this.width / this.worldWidth, this.height / this.worldHeight);
+  }
+
+  /// All racks in view.
+  fit(): void {
+    this.scale = this.fitScale();
+    this.x = (this.width - this.worldWidth * this.scale) / 2;
+    this.y = Math.max(0, (this.height - this.worldHeight * this.scale) / 2);
+    this.redraw();
+  }
+
+  zoom(factor: number, atX = this.width / 2, atY = this.height / 2): void {
+    const scale = Math.max(this.fitScale() / 2, Math.min(kMaxScale, this.scale * factor));
+    this.x = atX - ((atX - this.x) * scale) / this.scale;
+    this.y = atY - ((atY - this.y) * scale) / this.scale;
+    this.scale = scale;
+    this.redraw();
+  }
+
+  pan(dx: number, dy: number): void {
+    this.x += dx;
+    this.y += dy;
+    this.redraw();
+  }
+
+  /// Brings a rack into the middle, near enough to read.
+  center(rack: number): void {
+    const tile = this.tiles[rack];
+    if (!tile) return;
+    this.scale = Math.max(this.scale, Math.min(1.4, this.width / this.tileWidth / 2));
+    this.x = this.width / 2 - (tile.x + this.tileWidth / 2) * this.scale;
+    this.y = this.height / 2 - (tile.y + this.tileHeight / 2) * this.scale;
+    this.redraw();
+  }
+
+  select(rack: number | null, job: number | null): void {
+    this.selectedRack = rack;
+    this.selectedJob = job;
+    this.redraw();
+  }
+
+  /// The steps of a round in flight, then done. `apply` carries them out on the cluster.
+  async fly(steps: readonly Step[], apply: () => void): Promise<void> {
+    const cluster = this.cluster;
+    if (!cluster || wantsLittleMotion() || document.hidden) {
+      apply();
+      this.refresh();
+      return;
+    }
+    const from = steps.map((step) => this.placeOf(step));
+    apply();
+    this.fill();
+    this.flights = steps.flatMap((step, i) => {
+      const start = from[i];
+      const end = this.placeOf(step);
+      const job = cluster.jobById.get(step.job);
+      if (!start || !end || job === undefined) return [];
+      return [{ job, fromX: start.x, fromY: start.y, toX: end.x, toY: end.y }];
+    });
+    const start = performance.now();
+    await new Promise<void>((done) => {
+      const frame = (now: number): void => {
+        this.flown = Math.min(1, (now - start) / kMoveMs);
+        this.draw();
+        if (this.flown < 1) requestAnimationFrame(frame);
+        else done();
+      };
+      requestAnimationFrame(frame);
+    });
+    this.flights = [];
+    this.redraw();
+  }
+
+  private placeOf(step: Step): { x: number; y: number } | null {
+    const cluster = this.cluster;
+    const job = cluster?.jobs[cluster.jobById.get(step.job) ?? -1];
+    const group = job?.groups[step.group];
+    const node = cluster?.groups[group ?? -1]?.workers[step.worker];
+    const rack = cluster?.nodes[node ?? -1]?.rack;
+    if (rack === undefined) return null;
+    const at = this.cells[rack]?.findIndex(
+      (cell) => cell.node === node && (cell.holder?.group === group || !this.perSlot),
+    );
+    const tile = this.tiles[rack];
+    if (at === undefined || at < 0 || !tile) return null;
+    return this.cellAt(tile, at);
+  }
+
+  private cellAt(tile: Tile, at: number): { x: number; y: number } {
+    return {
+      x: tile.x + kPad + (at % this.perRow) * kPitch,
+      y: tile.y + kHead + Math.floor(at / this.perRow) * kPitch,
+    };
+  }
+
+  redraw(): void {
+    if (this.asked) return;
+    this.asked = true;
+    requestAnimationFrame(() => {
+      this.asked = false;
+      this.draw();
+    });
+  }
+
+  private readColors(): Colors {
+    this.colors ??= {
+      page: colorOf('--page'),
+      card: colorOf('--card'),
+      ink: colorOf('--ink'),
+      soft: colorOf('--soft'),
+      line: colorOf('--edge'),
+      warn: colorOf('--warn'),
+      warnBack: colorOf('--warn-back'),
+      accent: colorOf('--accent'),
+      onJob: colorOf('--on-job'),
+      jobs: Array.from({ length: kColors }, (_, i) => colorOf(`--job-${i}`)),
+    };
+    return this.colors;
+  }
+
+  private draw(): void {
+    const ctx = this.canvas.getContext('2d');
+    if (!ctx || !this.cluster) return;
+    const colors = this.readColors();
+    ctx.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+    ctx.clearRect(0, 0, this.width, this.height);
+    ctx.setTransform(
+      devicePixelRatio * this.scale,
+      0,
+      0,
+      devicePixelRatio * this.scale,
+      devicePixelRatio * this.x,
+      devicePixelRatio * this.y,
+    );
+    const left = -this.x / this.scale;
+    const top = -this.y / this.scale;
+    const right = left + this.width / this.scale;
+    const bottom = top + this.height / this.scale;
+    const near = kPitch * this.scale >= 10;
+    const far = this.tileWidth * this.scale < 46;
+    ctx.textBaseline = 'middle';
+    for (const [rack, tile] of this.tiles.entries()) {
+      if (tile.x > right || tile.x + this.tileWidth < left) continue;
+      if (tile.y > bottom || tile.y + this.tileHeight < top) continue;
+      if (far) this.drawBar(ctx, colors, rack, tile);
+      else this.drawRack(ctx, colors, rack, tile, near);
+    }
+    ctx.globalAlpha = 1;
+    this.drawPods(ctx, colors);
+    for (const flight of this.flights) this.drawFlight(ctx, colors, flight);
+  }
+
+  private drawPods(ctx: CanvasRenderingContext2D, colors: Colors): void {
+    ctx.fillStyle = colors.ink;
+    ctx.textAlign = 'left';
+    ctx.font = `600 ${Math.min(60, Math.max(15, 12 / this.scale))}px system-ui, sans-serif`;
+    for (const pod of this.pods) ctx.fillText(pod.name === '' ? 'no pod' : pod.name, pod.x, pod.y + 12);
+  }
+
+  private alphaOf(job: number | undefined): number {
+    return this.selectedJob === null || this.selectedJob === job ? 1 : 0.22;
+  }
+
+  private frame(ctx: CanvasRenderingContext2D, colors: Colors, rack: number, tile: Tile): void {
+    const over = this.cluster?.over(rack) ?? false;
+    const selected = rack === this.selectedRack;
+    ctx.globalAlpha = 1;
+    ctx.lineWidth = (selected ? 3 : over ? 2 : 1) / this.scale;
+    ctx.strokeStyle = selected ? colors.accent : over ? colors.warn : colors.line;
+    ctx.strokeRect(tile.x, tile.y, this.tileWidth, this.tileHeight);
+  }
+
+  /// A rack from far: the shares of its jobs, and a corner where it is over its bound.
+  private drawBar(ctx: CanvasRenderingContext2D, colors: Colors, rack: number, tile: Tile): void {
+    const cells = this.cells[rack] ?? [];
+    ctx.globalAlpha = 1;
+    ctx.fillStyle = this.cluster?.over(rack) ? colors.warnBack : colors.card;
+    ctx.fillRect(tile.x, tile.y, this.tileWidth, this.tileHeight);
+    const width = this.tileWidth / Math.max(1, cells.length);
+    for (let at = 0; at < cells.length; ) {
+      const job = cells[at]?.holder?.job;
+      let end = at + 1;
+      while (end < cells.length && cells[end]?.holder?.job === job) end++;
+      if (job !== undefined) {
+        ctx.globalAlpha = this.alphaOf(job);
+        ctx.fillStyle = colors.jobs[lookOf(job).color] ?? colors.soft;
+        ctx.fillRect(tile.x + at * width, tile.y + kHead, (end - at) * width, this.tileHeight - 2 * kHead);
+      }
+      at = end;
+    }
+    this.frame(ctx, colors, rack, tile);
+    if (!this.cluster?.over(rack)) return;
+    ctx.fillStyle = colors.warn;
+    ctx.beginPath();
+    ctx.moveTo(tile.x, tile.y);
+    ctx.lineTo(tile.x + this.tileWidth / 2, tile.y);
+    ctx.lineTo(tile.x, tile.y + this.tileHeight / 2);
+    ctx.fill();
+  }
+
+  private drawRack(ctx: CanvasRenderingContext2D, colors: Colors, rack: number, tile: Tile, near: boolean): void {
+    const cluster = this.cluster;
+    if (!cluster) return;
+    const over = cluster.over(rack);
+    ctx.globalAlpha = 1;
+    ctx.fillStyle = over ? colors.warnBack : colors.card;
+    ctx.fillRect(tile.x, tile.y, this.tileWidth, this.tileHeight);
+    ctx.fillStyle = over ? colors.warn : colors.ink;
+    ctx.font = '600 13px system-ui, sans-serif';
+    const reading = `${over ? '▲ ' : ''}${cluster.degree(rack)}/${cluster.bound(rack)}`;
+    ctx.textAlign = 'right';
+    ctx.fillText(reading, tile.x + this.tileWidth - kPad, tile.y + kHead / 2 + 1);
+    const room = this.tileWidth - 2 * kPad - ctx.measureText(reading).width - 6;
+    ctx.textAlign = 'left';
+    ctx.fillStyle = colors.ink;
+    ctx.fillText(shortened(ctx, cluster.racks[rack]?.name ?? '', room), tile.x + kPad, tile.y + kHead / 2 + 1);
+    if (near) this.drawCells(ctx, colors, rack, tile);
+    else this.drawRows(ctx, colors, rack, tile);
+    this.drawLinks(ctx, colors, rack, tile, near);
+    this.frame(ctx, colors, rack, tile);
+  }
+
+  /// Neighbours of one job in a row as one block.
+  private drawRows(ctx: CanvasRenderingContext2D, colors: Colors, rack: number, tile: Tile): void {
+    const cells = this.cells[rack] ?? [];
+    for (let at = 0; at < cells.length; ) {
+      const cell = cells[at];
+      const job = cell?.holder?.job;
+      const state = this.cluster?.nodes[cell?.node ?? -1]?.state;
+      const row = Math.floor(at / this.perRow);
+      let end = at + 1;
+      while (
+        end < cells.length &&
+        Math.floor(end / this.perRow) === row &&
+        cells[end]?.holder?.job === job &&
+        (job !== undefined || this.cluster?.nodes[cells[end]?.node ?? -1]?.state === state)
+      ) {
+        end++;
+      }
+      const { x, y } = this.cellAt(tile, at);
+      ctx.globalAlpha = job === undefined ? 1 : this.alphaOf(job);
+      if (job !== undefined) {
+        ctx.fillStyle = colors.jobs[lookOf(job).color] ?? colors.soft;
+        ctx.fillRect(x, y, (end - at) * kPitch - (kPitch - kCell), kCell);
+      } else if (state !== 'up') {
+        ctx.fillStyle = colors.line;
+        ctx.fillRect(x, y + kCell / 2 - 1, (end - at) * kPitch - 2, 2);
+      }
+      at = end;
+    }
+  }
+
+  private drawCells(ctx: CanvasRenderingContext2D, colors: Colors, rack: number, tile: Tile): void {
+    const cluster = this.cluster;
+    if (!cluster) return;
+    const flying = new Set(this.flights.map((flight) => `${flight.toX},${flight.toY}`));
+    ctx.textAlign = 'center';
+    for (const [at, cell] of (this.cells[rack] ?? []).entries()) {
+      const { x, y } = this.cellAt(tile, at);
+      const node = cluster.nodes[cell.node];
+      const job = flying.has(`${x},${y}`) ? undefined : cell.holder?.job;
+      if (job !== undefined) {
+        this.drawWorker(ctx, colors, job, x, y);
+      } else {
+        ctx.globalAlpha = 1;
+        ctx.lineWidth = 1;
+        ctx.strokeStyle = colors.line;
+        ctx.strokeRect(x + 0.5, y + 0.5, kCell - 1, kCell - 1);
+      }
+      if (node && node.state !== 'up') this.drawState(ctx, colors, node.state, x, y);
+      if (this.marked.has(cell.node)) {
+        ctx.globalAlpha = 1;
+        ctx.lineWidth = 2;
+        ctx.strokeStyle = colors.accent;
+        ctx.strokeRect(x - 1, y - 1, kCell + 2, kCell + 2);
+      }
+    }
+  }
+
+  private drawState(ctx: CanvasRenderingContext2D, colors: Colors, state: string, x: number, y: number): void {
+    ctx.globalAlpha = 1;
+    ctx.fillStyle = colors.ink;
+    ctx.font = '700 9px system-ui, sans-serif';
+    ctx.textAlign = 'right';
+    ctx.fillText({ drain: '−', down: '!', reserved: '=' }[state] ?? '?', x + kCell, y + 4);
+    ctx.textAlign = 'center';
+  }
+
+  private drawWorker(ctx: CanvasRenderingContext2D, colors: Colors, job: number, x: number, y: number): void {
+    const look = lookOf(job);
+    ctx.globalAlpha = this.alphaOf(job);
+    ctx.fillStyle = this.patternOf(ctx, colors, look.color, look.pattern);
+    ctx.fillRect(x, y, kCell, kCell);
+    ctx.fillStyle = colors.onJob;
+    ctx.textAlign = 'center';
+    ctx.font = `600 ${look.letter.length > 2 ? 7 : look.letter.length > 1 ? 9 : 12}px system-ui, sans-serif`;
+    ctx.fillText(look.letter, x + kCell / 2, y + kCell / 2 + 1);
+  }
+
+  private patternOf(
+    ctx: CanvasRenderingContext2D,
+    colors: Colors,
+    color: number,
+    pattern: Pattern,
+  ): string | CanvasPattern {
+    const plain = colors.jobs[color] ?? colors.soft;
+    if (pattern === 'plain') return plain;
+    const key = `${color}${pattern}`;
+    const known = this.patterns.get(key);
+    if (known) return known;
+    const tile = document.createElement('canvas');
+    tile.width = tile.height = 6;
+    const at = tile.getContext('2d');
+    if (!at) return plain;
+    at.fillStyle = plain;
+    at.fillRect(0, 0, 6, 6);
+    at.globalAlpha = 0.35;
+    at.fillStyle = colors.onJob;
+    if (pattern === 'dots') at.fillRect(1, 1, 2, 2);
+    else if (pattern === 'bars') at.fillRect(0, 0, 2, 6);
+    else for (let i = 0; i < 6; i++) at.fillRect(i, 5 - i, 1.5, 1.5);
+    const made = ctx.createPattern(tile, 'repeat');
+    if (!made) return plain;
+    this.patterns.set(key, made);
+    return made;
+  }
+
+  /// Flows out of the rack in one row of boxes, into it in another, a box an uplink.
+  private drawLinks(ctx: CanvasRenderingContext2D, colors: Colors, rack: number, tile: Tile, near: boolean): void {
+    const links = this.links[rack];
+    const spines = this.cluster?.racks[rack]?.spines ?? [];
+    if (!links || spines.length === 0) return;
+    const shown = spines.slice(0, kMaxLinks);
+    const width = (this.tileWidth - 2 * kPad) / shown.length;
+    const y = tile.y + this.tileHeight - 2 * kLink - 2;
+    ctx.textAlign = 'center';
+    for (const [at, spine] of shown.entries()) {
+      for (const [row, side] of ([links.up, links.down] as const).entries()) {
+        const flows = side.get(spine) ?? [];
+        const x = tile.x + kPad + at * width;
+        const shared = flows.length > 1;
+        ctx.globalAlpha = this.linkAlpha(flows);
+        ctx.fillStyle = shared ? colors.warn : flows.length === 1 ? colors.soft : colors.page;
+        ctx.fillRect(x, y + row * kLink, width - 2, kLink - 2);
+        if (!near || width * this.scale < 22) continue;
+        ctx.fillStyle = flows.length > 0 ? colors.page : colors.soft;
+        ctx.font = '600 9px system-ui, sans-serif';
+        const text = `${row === 0 ? '↑' : '↓'}${this.letters(flows, Math.floor(width / 7) - 1)}`;
+        ctx.fillText(text, x + width / 2 - 1, y + row * kLink + kLink / 2 - 0.5);
+      }
+    }
+  }
+
+  private linkAlpha(flows: readonly Flow[]): number {
+    if (this.selectedJob === null) return 1;
+    const id = this.cluster?.jobs[this.selectedJob]?.id;
+    return flows.some((flow) => flow.job === id) ? 1 : 0.3;
+  }
+
+  private letters(flows: readonly Flow[], room: number): string {
+    const text = flows.map((flow) => letterOf(this.cluster?.jobById.get(flow.job) ?? 0)).join('');
+    return text.length <= room ? text : `${flows.length}`;
+  }
+
+  private drawFlight(ctx: CanvasRenderingContext2D, colors: Colors, flight: Flight): void {
+    const t = this.flown * this.flown * (3 - 2 * this.flown);
+    const x = flight.fromX + (flight.toX - flight.fromX) * t;
+    const y = flight.fromY + (flight.toY - flight.fromY) * t;
+    ctx.globalAlpha = 1;
+    ctx.lineWidth = 2;
+    ctx.strokeStyle = colors.accent;
+    ctx.beginPath();
+    ctx.moveTo(flight.fromX + kCell / 2, flight.fromY + kCell / 2);
+    ctx.lineTo(x + kCell / 2, y + kCell / 2);
+    ctx.stroke();
+    this.drawWorker(ctx, colors, flight.job, x, y);
+    ctx.strokeRect(x, y, kCell, kCell);
+  }
+
+  private pickAt(event: MouseEvent): Pick | null {
+    const box = this.canvas.getBoundingClientRect();
+    const x = (event.clientX - box.left - this.x) / this.scale;
+    const y = (event.clientY - box.top - this.y) / this.scale;
+    const rack = this.tiles.findIndex(
+      (tile) => x >= tile.x && y >= tile.y && x < tile.x + this.tileWidth && y < tile.y + this.tileHeight,
+    );
+    const tile = this.tiles[rack];
+    if (!tile) return null;
+    const column = Math.floor((x - tile.x - kPad) / kPitch);
+    const row = Math.floor((y - tile.y - kHead) / kPitch);
+    const inside = column >= 0 && column < this.perRow && row >= 0;
+    const cell = inside ? this.cells[rack]?.[row * this.perRow + column] : undefined;
+    return { rack, node: cell?.node ?? null, job: cell?.holder?.job ?? null };
+  }
+
+  private pointerDown(event: PointerEvent): void {
+    this.canvas.setPointerCapture(event.pointerId);
+    this.pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+    this.dragged = 0;
+  }
+
+  private pointerMove(event: PointerEvent): void {
+    const last = this.pointers.get(event.pointerId);
+    if (!last) {
+      this.on.hover(this.pickAt(event));
+      return;
+    }
+    const other = [...this.pointers].find(([id]) => id !== event.pointerId)?.[1];
+    this.dragged += Math.abs(event.clientX - last.x) + Math.abs(event.clientY - last.y);
+    if (other) {
+      const box = this.canvas.getBoundingClientRect();
+      const apart = (point: { x: number; y: number }): number =>
+        Math.max(1, Math.hypot(point.x - other.x, point.y - other.y));
+      this.zoom(
+        apart({ x: event.clientX, y: event.clientY }) / apart(last),
+        (event.clientX + other.x) / 2 - box.left,
+        (event.clientY + other.y) / 2 - box.top,
+      );
+    } else {
+      this.pan(event.clientX - last.x, event.clientY - last.y);
+    }
+    this.pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+  }
+
+  private pointerUp(event: PointerEvent): void {
+    this.pointers.delete(event.pointerId);
+    if (this.dragged < 5) this.on.pick(this.pickAt(event));
+  }
+
+  private wheel(event: WheelEvent): void {
+    event.preventDefault();
+    const box = this.canvas.getBoundingClientRect();
+    this.zoom(Math.exp(-event.deltaY / 500), event.clientX - box.left, event.clientY - box.top);
+  }
+
+  private key(event: KeyboardEvent): void {
+    const step = this.neighbour(event.key);
+    if (step !== null) {
+      event.preventDefault();
+      this.on.pick({ rack: step, node: null, job: null });
+      this.center(step);
+    } else if (event.key === '+' || event.key === '=') {
+      this.zoom(1.4);
+    } else if (event.key === '-') {
+      this.zoom(1 / 1.4);
+    } else if (event.key === '0') {
+      this.fit();
+    } else if (event.key === 'Escape') {
+      this.on.pick(null);
+    }
+  }
+
+  /// The rack that an arrow leads to from the one that is selected.
+  private neighbour(key: string): number | null {
+    const direction = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key];
+    if (!direction || this.tiles.length === 0) return null;
+    if (this.selectedRack === null) return 0;
+    const from = this.tiles[this.selectedRack];
+    if (!from) return 0;
+    const [dx = 0, dy = 0] = direction;
+    let best: number | null = null;
+    let nearest = Infinity;
+    for (const [rack, tile] of this.tiles.entries()) {
+      const along = (tile.x - from.x) * dx + (tile.y - from.y) * dy;
+      const aside = Math.abs((tile.x - from.x) * dy) + Math.abs((tile.y - from.y) * dx);
+      if (along <= 0 || along + 4 * aside >= nearest) continue;
+      nearest = along + 4 * aside;
+      best = rack;
+    }
+    return best ?? this.selectedRack;
+  }
+}
+
+function shortened(ctx: CanvasRenderingContext2D, text: string, room: number): string {
+  if (ctx.measureText(text).width <= room) return text;
+  let end = text.length;
+  while (end > 1 && ctx.measureText(`${text.slice(0, end)}…`).width > room) end--;
+  return `${text.slice(0, end)}…`;
+}
