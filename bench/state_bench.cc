@@ -315,7 +315,7 @@ int main(int argc, char** argv) {
   if (churn_seconds > 0) {
     churn(churn_seconds, smoke ? uint64_t{64} << 20 : uint64_t{8} << 30, smoke ? 20 : 200);
   } else {
-    compare(smoke ? uint64_t{32} << 20 : uint64_t{1} << 30, smoke ? 2 : 5, only);
+    compare(smoke ? uint64_t{32} << 20 : uint64_t{1} << 30, smoke ? 2 : 7, only);
   }
   return 0;
 }

@@ -65,8 +65,7 @@ TEST(Checksum, MayComeInPieces) {
     Checksum sum;
     size_t at = 0;
     while (data.size() - at > kChecksumBlock) {
-      const size_t piece =
-          kChecksumBlock * (1 + random.below((data.size() - at) / kChecksumBlock));
+      const size_t piece = kChecksumBlock * (1 + random.below((data.size() - at) / kChecksumBlock));
       sum.add(std::span(data).subspan(at, piece));
       at += piece;
     }

@@ -23,8 +23,9 @@ using std::chrono::duration_cast;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// What is summed and then written, or read and then summed, at a time: fits a core's cache.
-constexpr size_t kWarmBytes = size_t{32} << 10;
+// A reader of chunks sleeps until so much has come: what a copy over sockets costs is mostly
+// waking.
+constexpr size_t kWakeBytes = size_t{512} << 10;
 
 absl::Status unavailable(std::string_view what, int error) {
   return absl::UnavailableError(fmt::format("{}: {}", what, std::strerror(error)));
@@ -218,33 +219,55 @@ absl::Status Connection::read(std::span<std::byte> bytes, bool patient) {
 
 absl::StatusOr<uint64_t> Connection::write_chunk(uint64_t chunk, std::span<const std::byte> bytes) {
   const auto header = encode_header({FrameType::kChunk, bytes.size(), chunk, 0});
-  Checksum sum;
-  std::span<const std::byte> before = header;
-  for (size_t at = 0; at < bytes.size(); at += kWarmBytes) {
-    const auto piece = bytes.subspan(at, std::min(kWarmBytes, bytes.size() - at));
-    sum.add(piece);
-    if (absl::Status status = write(before, piece, true); !status.ok()) return status;
-    before = {};
-  }
-  const uint64_t value = sum.value();
-  const absl::Status status = write(before, std::as_bytes(std::span(&value, 1)));
+  if (absl::Status status = write(header, bytes, true); !status.ok()) return status;
+  const uint64_t sum = checksum(bytes);
+  // Goes with the frame that follows, the next chunk or the end of the stream.
+  const absl::Status status = write(std::as_bytes(std::span(&sum, 1)), {}, true);
   if (!status.ok()) return status;
-  return value;
+  return sum;
 }
 
 absl::StatusOr<Connection::Chunk> Connection::read_chunk(std::span<std::byte> bytes) {
-  Checksum sum;
-  for (size_t at = 0; at < bytes.size(); at += kWarmBytes) {
-    const auto piece = bytes.subspan(at, std::min(kWarmBytes, bytes.size() - at));
-    if (absl::Status status = read(piece, false); !status.ok()) return status;
-    sum.add(piece);
-  }
+  if (absl::Status status = read_in_gulps(bytes); !status.ok()) return status;
+  const uint64_t sum = checksum(bytes);
   uint64_t told = 0;
   if (absl::Status status = read(std::as_writable_bytes(std::span(&told, 1)), false);
       !status.ok()) {
     return status;
   }
-  return Chunk{told == sum.value(), told};
+  return Chunk{told == sum, told};
+}
+
+void Connection::wake_at(size_t bytes) {
+  const int value = static_cast<int>(bytes);
+  if (value == wakes_at_) return;
+  wakes_at_ = value;
+  setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &value, sizeof(value));
+}
+
+// Never asks to be woken by more than what is still to come, so the last byte always wakes.
+absl::Status Connection::read_in_gulps(std::span<std::byte> bytes) {
+  absl::Status status;
+  while (status.ok() && !bytes.empty()) {
+    if (Clock::now() >= deadline_) {
+      status = timed_out();
+      break;
+    }
+    wake_at(std::min(kWakeBytes, bytes.size()));
+    const auto left = duration_cast<milliseconds>(deadline_ - Clock::now());
+    const milliseconds longest = std::clamp(left, milliseconds(0), idle_timeout_);
+    pollfd entry{socket_.get(), POLLIN, 0};
+    const int ready = poll(&entry, 1, static_cast<int>(longest.count()));
+    if (ready < 0 && errno == EINTR) continue;
+    // Whatever has come is progress, also where it is too little to wake.
+    const ssize_t got = recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (got > 0) bytes = bytes.subspan(static_cast<size_t>(got));
+    if (got == 0) status = absl::UnavailableError("the peer closed the connection");
+    if (got < 0 && errno != EINTR && errno != EAGAIN) status = unavailable("connection", errno);
+    if (got < 0 && ready == 0 && status.ok()) status = timed_out();
+  }
+  wake_at(1);
+  return status;
 }
 
 absl::Status Connection::write_frame(FrameType type, uint64_t argument, std::string_view body) {

@@ -30,8 +30,7 @@ class Connection {
   void set_deadline(Deadline deadline) { deadline_ = deadline; }
 
   absl::Status write_frame(FrameType type, uint64_t argument, std::string_view body);
-  /// A chunk: its checksum follows the bytes, so that they are summed while they are warm. Gives
-  /// the checksum.
+  /// A chunk: its checksum follows the bytes. Gives the checksum.
   absl::StatusOr<uint64_t> write_chunk(uint64_t chunk, std::span<const std::byte> bytes);
   absl::Status write_reply(const absl::Status& status, uint64_t argument = 0);
 
@@ -70,12 +69,15 @@ class Connection {
   absl::Status write(std::span<const std::byte> first, std::span<const std::byte> second,
                      bool more = false);
   absl::Status read(std::span<std::byte> bytes, bool patient);
+  absl::Status read_in_gulps(std::span<std::byte> bytes);
+  void wake_at(size_t bytes);
   absl::Status timed_out() const;
 
   Fd socket_;
   std::chrono::milliseconds idle_timeout_;
   Deadline deadline_ = Deadline::max();
   std::chrono::microseconds armed_[2] = {};  ///< timeouts that the socket has
+  int wakes_at_ = 1;                         ///< bytes that wake a reader
   bool local_ = false;
 };
 
