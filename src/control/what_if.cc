@@ -24,6 +24,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr size_t kMostListed = 20;  ///< racks; files.plan names all
+
 struct Request {
   Snapshot snapshot;
   std::vector<std::string> changes;
@@ -72,7 +74,12 @@ std::string without_moves(const Snapshot& snapshot, const Plan& plan) {
       return "Every rack is within its bound: nothing to do.\n";
     case PlanStatus::kInfeasible: {
       std::string racks;
-      for (const RackId rack : plan.conflict) racks += " " + snapshot.racks[rack].name;
+      for (size_t i = 0; i < plan.conflict.size() && i < kMostListed; ++i) {
+        racks += " " + snapshot.racks[plan.conflict[i]].name;
+      }
+      if (plan.conflict.size() > kMostListed) {
+        racks += fmt::format(" and {} more", plan.conflict.size() - kMostListed);
+      }
       return fmt::format("No placement meets every bound, which is proved. In conflict:{}\n",
                          racks);
     }

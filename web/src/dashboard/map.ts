@@ -3,8 +3,9 @@ import { wantsLittleMotion } from '../lib/theme';
 import type { Cluster, Flow, Holder, Links, Step } from './model';
 
 /// The cluster on a canvas: racks in a grid, in each its slots coloured by job, its degree against
-/// its bound, and its uplinks with the flows on them. From far a rack is one bar of its jobs, nearer
-/// its rows, nearest its slots with letters: what is drawn is bounded by what can be seen.
+/// its bound, and its uplinks with the flows on them. From very far a rack is one square, as dark as
+/// it is full, from far a bar of its jobs, nearer its rows, nearest its slots with letters: what is
+/// drawn is bounded by what can be seen.
 
 const kCell = 18;
 const kPitch = 20;
@@ -12,7 +13,7 @@ const kHead = 22;
 const kLink = 15;
 const kPad = 6;
 const kGap = 14;
-const kPodHead = 26;
+const kPodHead = 110; // large enough to read from far
 const kMaxScale = 3;
 const kMaxLinks = 16;
 const kMoveMs = 700;
@@ -57,7 +58,7 @@ export class ClusterMap {
   private cluster: Cluster | null = null;
   private links: Links[] = [];
   private tiles: Tile[] = [];
-  private pods: { name: string; x: number; y: number }[] = [];
+  private pods: { name: string; x: number; y: number; racks: number[] }[] = [];
   private cells: Cell[][] = [];
   private perRow = 8;
   private perSlot = true;
@@ -152,22 +153,32 @@ export class ClusterMap {
     }
     this.tiles = new Array<Tile>(cluster.racks.length);
     this.pods = [];
+    // Blocks of racks, a pod each, side by side until a row is full.
+    const many = byPod.size > 1;
+    const rowWidth = kGap + columns * stepX;
+    let x = kGap;
     let y = kGap;
+    let rowHeight = 0;
+    this.worldWidth = rowWidth;
     for (const [name, racks] of byPod) {
-      if (byPod.size > 1) {
-        this.pods.push({ name, x: kGap, y });
-        y += kPodHead;
+      const wide = many
+        ? Math.max(1, Math.round(Math.sqrt((racks.length * aspect * stepY) / stepX)))
+        : columns;
+      if (x > kGap && x + wide * stepX > rowWidth + stepX) {
+        x = kGap;
+        y += rowHeight;
+        rowHeight = 0;
       }
+      if (many) this.pods.push({ name, x, y, racks });
+      const top = many ? y + kPodHead : y;
       for (const [at, rack] of racks.entries()) {
-        this.tiles[rack] = {
-          x: kGap + (at % columns) * stepX,
-          y: y + Math.floor(at / columns) * stepY,
-        };
+        this.tiles[rack] = { x: x + (at % wide) * stepX, y: top + Math.floor(at / wide) * stepY };
       }
-      y += Math.ceil(racks.length / columns) * stepY;
+      x += wide * stepX + (many ? 2 * kGap : 0);
+      this.worldWidth = Math.max(this.worldWidth, x);
+      rowHeight = Math.max(rowHeight, top - y + Math.ceil(racks.length / wide) * stepY + kGap);
     }
-    this.worldWidth = kGap + columns * stepX;
-    this.worldHeight = y;
+    this.worldHeight = y + rowHeight;
   }
 
   private fill(): void {
@@ -346,12 +357,13 @@ export class ClusterMap {
     const right = left + this.width / this.scale;
     const bottom = top + this.height / this.scale;
     const near = kPitch * this.scale >= 10;
-    const far = this.tileWidth * this.scale < 46;
+    const width = this.tileWidth * this.scale;
     ctx.textBaseline = 'middle';
     for (const [rack, tile] of this.tiles.entries()) {
       if (tile.x > right || tile.x + this.tileWidth < left) continue;
       if (tile.y > bottom || tile.y + this.tileHeight < top) continue;
-      if (far) this.drawBar(ctx, colors, rack, tile);
+      if (width < 14) this.drawSquare(ctx, colors, rack, tile);
+      else if (width < 46) this.drawBar(ctx, colors, rack, tile);
       else this.drawRack(ctx, colors, rack, tile, near);
     }
     ctx.globalAlpha = 1;
@@ -362,8 +374,28 @@ export class ClusterMap {
   private drawPods(ctx: CanvasRenderingContext2D, colors: Colors): void {
     ctx.fillStyle = colors.ink;
     ctx.textAlign = 'left';
-    ctx.font = `600 ${Math.min(60, Math.max(15, 12 / this.scale))}px system-ui, sans-serif`;
-    for (const pod of this.pods) ctx.fillText(pod.name === '' ? 'no pod' : pod.name, pod.x, pod.y + 12);
+    const size = Math.min(kPodHead - 20, Math.max(16, 12 / this.scale));
+    ctx.font = `600 ${size}px system-ui, sans-serif`;
+    for (const pod of this.pods) {
+      const over = pod.racks.filter((rack) => this.cluster?.over(rack)).length;
+      const text = `${pod.name === '' ? 'no pod' : pod.name}${over > 0 ? ` ▲${over}` : ''}`;
+      ctx.fillStyle = over > 0 ? colors.warn : colors.ink;
+      ctx.fillText(text, pod.x, pod.y + kPodHead - size * 0.7);
+    }
+  }
+
+  /// A rack from very far: as dark as it is full, in another colour where it is over its bound or has
+  /// workers of the job that is selected.
+  private drawSquare(ctx: CanvasRenderingContext2D, colors: Colors, rack: number, tile: Tile): void {
+    const cells = this.cells[rack] ?? [];
+    const held = cells.filter((cell) => cell.holder !== null).length / Math.max(1, cells.length);
+    const chosen =
+      rack === this.selectedRack ||
+      (this.selectedJob !== null && cells.some((cell) => cell.holder?.job === this.selectedJob));
+    const over = this.cluster?.over(rack) ?? false;
+    ctx.globalAlpha = chosen || over ? 1 : 0.15 + 0.6 * held;
+    ctx.fillStyle = chosen ? colors.accent : over ? colors.warn : colors.soft;
+    ctx.fillRect(tile.x, tile.y, this.tileWidth, this.tileHeight);
   }
 
   private alphaOf(job: number | undefined): number {

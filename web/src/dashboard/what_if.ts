@@ -250,8 +250,9 @@ export class WhatIf {
     const plan = JSON.parse(answer.files.plan) as PlanFile;
     const moves = `${answer.moves} ${answer.moves === 1 ? 'move' : 'moves'}`;
     const gain = answer.gain.regained_gpu_h;
+    const changes = answer.changes.join('; ');
     this.say(
-      `${answer.changes.join('; ')}. ${kStatus[answer.status] ?? answer.status}` +
+      `${changes === '' ? '' : `${changes[0]?.toUpperCase()}${changes.slice(1)}. `}${kStatus[answer.status] ?? answer.status}` +
         (answer.moves > 0
           ? ` ${moves} in ${plan.rounds.length} ${plan.rounds.length === 1 ? 'round' : 'rounds'}, ` +
             `about ${gain.toFixed(1)} GPU hours regained for ${answer.gain.paused_gpu_h.toFixed(2)} paused.`

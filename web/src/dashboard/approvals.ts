@@ -1,0 +1,115 @@
+import { el, setText } from '../lib/dom';
+import * as api from './api';
+
+/// Plans that wait for a person. Nothing is changed without the token, which is typed in, kept in
+/// this page's memory alone, and sent with nothing but approvals and rejections.
+export class Approvals {
+  private readonly token = this.input('Token', 'password');
+  private readonly by = this.input('Your name', 'text');
+  private readonly why = this.input('Why', 'text');
+  private readonly list = el('div', { class: 'cards' });
+  private readonly message = el('p', { role: 'status', class: 'verdict' });
+  private readonly empty = el('p', { class: 'soft' }, 'No plan waits for approval.');
+  private shown = '';
+
+  constructor(
+    root: HTMLElement,
+    private readonly on: { show: (plan: api.PlanDetail) => void; done: () => void },
+  ) {
+    root.append(
+      el(
+        'div',
+        { class: 'fields' },
+        ...[this.token, this.by, this.why].map(({ label }) => label),
+      ),
+      this.message,
+      this.empty,
+      this.list,
+    );
+  }
+
+  private input(name: string, type: string): { label: HTMLElement; field: HTMLInputElement } {
+    const field = el('input', { type, autocomplete: 'off', maxlength: type === 'text' ? 200 : 1024 });
+    return { label: el('label', {}, el('span', {}, name), field), field };
+  }
+
+  async refresh(status: api.Status): Promise<void> {
+    const plans = await Promise.all(status.waiting.map((id) => api.plan(id)));
+    const now = JSON.stringify(plans.map((plan) => [plan.id, plan.state]));
+    this.empty.hidden = plans.length > 0;
+    setText(
+      this.empty,
+      status.mode === 'recommend'
+        ? 'No plan waits for approval.'
+        : `Plans wait for approval in mode recommend; this controller is in mode ${status.mode}.`,
+    );
+    if (now === this.shown) return; // what somebody is reading stays
+    this.shown = now;
+    this.list.replaceChildren(...plans.map((plan) => this.card(plan)));
+  }
+
+  private card(plan: api.PlanDetail): HTMLElement {
+    const gain = plan.decision?.gain;
+    const owners = [
+      ...new Set(
+        (gain?.jobs ?? []).filter((job) => job.moves > 0).map((job) => `${job.job}${job.user === '' ? '' : ` of ${job.user}`}`),
+      ),
+    ];
+    const fact = (name: string, value: string): HTMLElement =>
+      el('div', {}, el('dt', {}, name), el('dd', {}, value));
+    const button = (name: string, act: () => void, primary = false): HTMLElement =>
+      el(
+        'button',
+        {
+          type: 'button',
+          class: primary ? 'primary' : null,
+          'aria-label': `${name} plan ${plan.id}`,
+          on: { click: act },
+        },
+        name,
+      );
+    return el(
+      'article',
+      { class: 'card', 'data-plan': plan.id },
+      el('h3', {}, `Plan ${plan.id}: ${plan.moves} ${plan.moves === 1 ? 'move' : 'moves'}`),
+      el(
+        'dl',
+        {},
+        fact('Gain', gain ? `${gain.regained_gpu_h.toFixed(1)} GPU hours regained` : 'not known'),
+        fact('Cost', gain ? `${gain.paused_gpu_h.toFixed(2)} GPU hours paused` : 'not known'),
+        fact('Jobs that pause', owners.join(', ') || 'none'),
+      ),
+      el(
+        'div',
+        { class: 'bar' },
+        button('Show', () => this.on.show(plan)),
+        button('Approve', () => void this.act(plan.id, 'approve'), true),
+        button('Reject', () => void this.act(plan.id, 'cancel')),
+      ),
+      el('details', {}, el('summary', {}, 'Why'), el('pre', { tabindex: 0 }, plan.explanation)),
+    );
+  }
+
+  private async act(id: number, what: 'approve' | 'cancel'): Promise<void> {
+    const token = this.token.field.value.trim();
+    if (token === '') {
+      setText(this.message, 'Type the token first: it is in the file that the controller names as token_file.');
+      this.token.field.focus();
+      return;
+    }
+    // A header holds visible ASCII.
+    if (/[^\x21-\x7e]/.test(token)) {
+      setText(this.message, 'That is no token: it holds characters that none has.');
+      return;
+    }
+    setText(this.message, 'Asked …');
+    try {
+      await api[what](id, token, this.by.field.value, this.why.field.value);
+      setText(this.message, `Plan ${id} is ${what === 'approve' ? 'approved' : 'rejected'}.`);
+    } catch (error) {
+      setText(this.message, `Plan ${id}: ${error instanceof Error ? error.message : String(error)}`);
+    }
+    this.shown = '';
+    this.on.done();
+  }
+}
