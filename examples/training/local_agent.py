@@ -48,6 +48,7 @@ class LocalAgent:
         self._changed = threading.Condition()
         self.workers = {}  # rank: Link of the one that runs
         self.successors = {}  # migration: Link
+        self._ways = {}  # migration: token and sender, ready
         self._receiver = Receiver.listen(["shm:", "tcp:127.0.0.1:0"])
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(path)
@@ -119,6 +120,14 @@ class LocalAgent:
         for link in self.workers.values():
             link.wait_for("paused", migration)
 
+    def connect(self, rank, migration):
+        """What the copy needs and does not need the state: connections and warm mappings."""
+        token = random_token()
+        self._receiver.expect(token, self.successors[migration].arena, timeout=600)
+        endpoint = self._receiver.endpoints[0 if self._transport == "shm" else 1]
+        self._ways[migration] = token, Sender.prepare(self.workers[rank].arena, endpoint, token,
+                                                      timeout=600)
+
     def copy(self, rank, migration, staging=None):
         """Moves the arena; by way of a staging server where one is given."""
         source, target = self.workers[rank].arena, self.successors[migration].arena
@@ -128,10 +137,10 @@ class LocalAgent:
             report = client.get(migration, target, timeout=120)
             client.confirm(migration)
             return report
-        token = random_token()
-        self._receiver.expect(token, target, timeout=120)
-        endpoint = self._receiver.endpoints[0 if self._transport == "shm" else 1]
-        Sender.prepare(source, endpoint, token, timeout=120).send()
+        if migration not in self._ways:
+            self.connect(rank, migration)
+        token, sender = self._ways.pop(migration)
+        sender.send()
         return self._receiver.wait(token, timeout=120)
 
     def restore(self, rank, migration):
@@ -166,10 +175,15 @@ class LocalAgent:
             start = time.monotonic()
             result = work()
             times[name] = time.monotonic() - start
+            self.spans.append((name, start, start + times[name]))
             return result
+
+        self.spans = []  # (phase, from, to) of the last move, by the monotonic clock
 
         process = timed("start", lambda: self.prepare(rank, migration))
         self.expect(migration)
+        if staging is None:
+            timed("connect", lambda: self.connect(rank, migration))
         timed("pause", lambda: self.pause(migration, asked))
         timed("copy", lambda: self.copy(rank, migration, staging))
         timed("restore", lambda: self.restore(rank, migration))

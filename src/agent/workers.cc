@@ -256,8 +256,8 @@ absl::Status Workers::admit(int socket, const WorkerHello& hello, Fd fd) {
     arena = *std::move(opened);
   }
   const std::optional<uint64_t> epoch = arena->committed_epoch();
-  if (hello.phase == WorkerPhase::kPaused && !(epoch && arena->has_checksums())) {
-    return absl::InvalidArgumentError("paused, but its arena is not committed with checksums");
+  if (hello.phase == WorkerPhase::kPaused && !epoch) {
+    return absl::InvalidArgumentError("paused, but its arena is not committed");
   }
   if (!worker) worker = add(connection);
   if (worker->socket >= 0) connections_.erase(worker->socket);  // it has lost that one
@@ -287,8 +287,6 @@ void Workers::take_paused(Worker& worker, const WorkerPaused& message) {
     fault = fmt::format("says that it is paused, and is {}", name_of(worker.now.phase));
   } else if (!epoch || *epoch != static_cast<uint64_t>(message.epoch)) {
     fault = "says that it is paused, but its arena is not committed at that epoch";
-  } else if (!worker.arena->has_checksums()) {
-    fault = "says that it is paused, but its arena is committed without checksums";
   }
   if (!fault.empty()) {
     worker.failed = message.migration;

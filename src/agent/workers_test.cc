@@ -226,20 +226,19 @@ TEST_F(WorkersTest, APauseIsBelievedWhereTheArenaSaysTheSame) {
   Peer worker = peer();
   ASSERT_TRUE(worker.say(hello_for(arena), arena.fd()).ok());
   worker.hear();
-  const auto pause = [&](bool commit, bool checksums) {
+  const auto pause = [&](std::optional<uint64_t> epoch) {
     AgentReply reply;
     std::thread asking([&] { reply = ask(AgentStep::kPause); });
     EXPECT_EQ(std::get<AgentPause>(*worker.hear()).migration, "1.0.0");
     arena.begin_epoch();
-    if (commit && checksums) arena.commit_with_checksums(7);
-    if (commit && !checksums) arena.commit(7);
+    if (epoch) arena.commit(*epoch);
     EXPECT_TRUE(worker.say(WorkerPaused{"1.0.0", 7, 7}).ok());
     asking.join();
     return reply;
   };
-  EXPECT_EQ(pause(false, false).status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(pause(true, false).status.code(), absl::StatusCode::kFailedPrecondition);
-  const AgentReply good = pause(true, true);
+  EXPECT_EQ(pause(std::nullopt).status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(pause(6).status.code(), absl::StatusCode::kFailedPrecondition);
+  const AgentReply good = pause(7);
   EXPECT_TRUE(good.status.ok()) << good.status;
   EXPECT_EQ(good.iteration, 7);
   EXPECT_EQ(good.epoch, 7);

@@ -25,7 +25,7 @@ enum class AgentStep : uint8_t {
   kPrepare,   ///< the worker's successor stands ready, with memory for `state_bytes`
   kAnnounce,  ///< the workers of the job on this node are told that the migration comes; the arena
               ///< of the one that leaves is warmed
-  kPause,     ///< the worker stands still, its state committed with checksums
+  kPause,     ///< the worker stands still, its state committed
   kReceive,   ///< the successor's memory is open for a transfer: gives endpoints and a token
   kSend,      ///< the paused worker's state goes to `endpoint` under `token`
   kArrived,   ///< what kReceive opened has become whole

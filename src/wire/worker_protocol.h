@@ -25,7 +25,7 @@ inline constexpr const char* kDefaultAgentSocket = "/run/monkeytree/agent.sock";
 /// Where a worker stands. Only a running one changes its state.
 enum class WorkerPhase : uint8_t {
   kRunning,   ///< iterates
-  kPaused,    ///< stands still after an iteration, its arena committed with checksums
+  kPaused,    ///< stands still after an iteration, its arena committed
   kRetired,   ///< paused, and its successor runs: it will only ever end
   kWaiting,   ///< a successor; its arena waits to be filled
   kRestored,  ///< a successor that has taken up the state and waits to run
@@ -56,7 +56,7 @@ struct WorkerHello {
   friend bool operator==(const WorkerHello&, const WorkerHello&) = default;
 };
 
-/// It stands still after `iteration`; its arena is committed, with checksums, at `epoch`.
+/// It stands still after `iteration`; its arena is committed at `epoch`.
 struct WorkerPaused {
   std::string migration;
   int64_t iteration = 0, epoch = 0;
