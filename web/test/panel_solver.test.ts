@@ -151,8 +151,8 @@ test('the placements of the paper digest, and the moves it names', () => {
   assert.deepEqual(solution?.counts[2], [0, 2, 0, 5]);
 });
 
-/// Larger clusters than a panel are within the solver's model, not within its means: it settles job
-/// after job, so it is asked where few moves, or few jobs, are enough.
+/// All but what the solver does not know (node classes, workers that must stay, mending some racks
+/// only) and four larger clusters that would keep it busy for minutes: it was made for panels.
 test('text cases: moves are those of the planner', () => {
   const folder = join(kWeb, '..', 'tests', 'cases');
   const files = readdirSync(folder)
@@ -162,12 +162,12 @@ test('text cases: moves are those of the planner', () => {
   for (const line of linesOf('tests/panel_plans', files)) {
     const [place, status, moves, json = ''] = line.split(' ');
     const problem = JSON.parse(json) as Problem | null;
-    if (!problem || (problem.counts.length > 8 && Number(moves) > 2)) continue;
+    if (!problem || (problem.capacity.length > 12 && Number(moves) > 3)) continue;
     const solution = fewestMoves(problem);
     if (status === 'infeasible') assert.equal(solution, null, place);
     else assert.equal(solution?.moves, Number(moves), place);
     compared++;
   }
   console.log(`${compared} questions`);
-  assert.ok(compared >= 40, `only ${compared} were compared`);
+  assert.ok(compared >= 54, `only ${compared} were compared`);
 });
