@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 
-from monkeytree import Arena, Receiver, Sender, StagingClient, random_token
+from monkeytree import Arena, Receiver, Sender, StagingClient, StateError, random_token
 
 
 class Link:
@@ -24,7 +24,10 @@ class Link:
         self.gone = False
 
     def say(self, **message):
-        self.connection.send(json.dumps(message).encode())
+        try:
+            self.connection.send(json.dumps(message).encode())
+        except OSError:
+            pass  # the worker has gone; whoever waits for its answer hears of it
 
     def wait_for(self, kind, migration, timeout=120):
         """The next message of this kind for this migration; others before it are dropped."""
@@ -111,37 +114,46 @@ class LocalAgent:
         for link in self.workers.values():
             link.say(type="expect", migration=migration)
 
-    def pause(self, migration, asked=None):
+    def pause(self, migration, asked=None, timeout=120):
         """All workers stand still. `asked` is called once all have been asked."""
         for link in self.workers.values():
             link.say(type="pause", migration=migration)
         if asked is not None:
             asked()
         for link in self.workers.values():
-            link.wait_for("paused", migration)
+            link.wait_for("paused", migration, timeout)
 
-    def connect(self, rank, migration):
-        """What the copy needs and does not need the state: connections and warm mappings."""
+    def connect(self, rank, migration, way=lambda endpoint: endpoint, timeout=600):
+        """What the copy needs and does not need the state: connections and warm mappings. `way`
+        gives the endpoint that leads to another."""
         token = random_token()
-        self._receiver.expect(token, self.successors[migration].arena, timeout=600)
-        endpoint = self._receiver.endpoints[0 if self._transport == "shm" else 1]
-        self._ways[migration] = token, Sender.prepare(self.workers[rank].arena, endpoint, token,
-                                                      timeout=600)
+        self._receiver.expect(token, self.successors[migration].arena, timeout=timeout)
+        endpoint = way(self._receiver.endpoints[0 if self._transport == "shm" else 1])
+        try:
+            sender = Sender.prepare(self.workers[rank].arena, endpoint, token, timeout=timeout)
+        except StateError:
+            self._receiver.cancel(token)
+            raise
+        self._ways[migration] = token, sender
 
-    def copy(self, rank, migration, staging=None):
+    def copy(self, rank, migration, staging=None, timeout=120):
         """Moves the arena; by way of a staging server where one is given."""
         source, target = self.workers[rank].arena, self.successors[migration].arena
         if staging is not None:
             client = StagingClient(staging)
-            client.put(migration, source, timeout=120)
-            report = client.get(migration, target, timeout=120)
+            client.put(migration, source, timeout=timeout)
+            report = client.get(migration, target, timeout=timeout)
             client.confirm(migration)
             return report
         if migration not in self._ways:
-            self.connect(rank, migration)
+            self.connect(rank, migration, timeout=timeout)
         token, sender = self._ways.pop(migration)
-        sender.send()
-        return self._receiver.wait(token, timeout=120)
+        try:
+            sender.send()
+        except StateError:
+            self._receiver.cancel(token)
+            raise
+        return self._receiver.wait(token, timeout=timeout)
 
     def restore(self, rank, migration):
         successor = self.successors[migration]
