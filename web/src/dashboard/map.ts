@@ -13,7 +13,6 @@ const kHead = 22;
 const kLink = 15;
 const kPad = 6;
 const kGap = 14;
-const kPodHead = 110; // large enough to read from far
 const kMaxScale = 3;
 const kMaxLinks = 16;
 const kMoveMs = 700;
@@ -61,6 +60,7 @@ export class ClusterMap {
   private pods: { name: string; x: number; y: number; racks: number[] }[] = [];
   private cells: Cell[][] = [];
   private perRow = 8;
+  private podHead = 30;
   private perSlot = true;
   private tileWidth = 0;
   private tileHeight = 0;
@@ -156,6 +156,8 @@ export class ClusterMap {
     // Blocks of racks, a pod each, side by side until a row is full.
     const many = byPod.size > 1;
     const rowWidth = kGap + columns * stepX;
+    // Large enough to read with all racks in view.
+    this.podHead = Math.min(2.5 * stepY, Math.max(30, (16 * rowWidth) / this.width));
     let x = kGap;
     let y = kGap;
     let rowHeight = 0;
@@ -170,7 +172,7 @@ export class ClusterMap {
         rowHeight = 0;
       }
       if (many) this.pods.push({ name, x, y, racks });
-      const top = many ? y + kPodHead : y;
+      const top = many ? y + this.podHead : y;
       for (const [at, rack] of racks.entries()) {
         this.tiles[rack] = { x: x + (at % wide) * stepX, y: top + Math.floor(at / wide) * stepY };
       }
@@ -374,13 +376,13 @@ export class ClusterMap {
   private drawPods(ctx: CanvasRenderingContext2D, colors: Colors): void {
     ctx.fillStyle = colors.ink;
     ctx.textAlign = 'left';
-    const size = Math.min(kPodHead - 20, Math.max(16, 12 / this.scale));
+    const size = Math.min(this.podHead * 0.8, Math.max(16, 12 / this.scale));
     ctx.font = `600 ${size}px system-ui, sans-serif`;
     for (const pod of this.pods) {
       const over = pod.racks.filter((rack) => this.cluster?.over(rack)).length;
       const text = `${pod.name === '' ? 'no pod' : pod.name}${over > 0 ? ` ▲${over}` : ''}`;
       ctx.fillStyle = over > 0 ? colors.warn : colors.ink;
-      ctx.fillText(text, pod.x, pod.y + kPodHead - size * 0.7);
+      ctx.fillText(text, pod.x, pod.y + this.podHead - size * 0.65);
     }
   }
 
