@@ -11,6 +11,7 @@ import threading
 import time
 
 from monkeytree import Arena, Receiver, Sender, StagingClient, StateError, random_token
+from monkeytree.worker import is_replicated
 
 
 class Link:
@@ -154,6 +155,38 @@ class LocalAgent:
             self._receiver.cancel(token)
             raise
         return self._receiver.wait(token, timeout=timeout)
+
+    def copy_from_replicas(self, rank, migration, replicas, timeout=120):
+        """Moves what is the same in all replicas from these workers, each sending its share at the
+        same time, and only the rest from the worker that leaves. Gives the bytes by worker."""
+        source, target = self.workers[rank].arena, self.successors[migration].arena
+        loads = {worker: [0, []] for worker in replicas}
+        own = []
+        for index, (name, size, _) in sorted(enumerate(source.layout), key=lambda e: -e[1][1]):
+            if is_replicated(name):
+                least = min(replicas, key=lambda worker: loads[worker][0])
+                loads[least][0] += size
+                loads[least][1].append(index)
+            else:
+                own.append(index)
+        token = random_token()
+        self._receiver.expect(token, target, timeout=timeout)
+        endpoint = self._receiver.endpoints[0 if self._transport == "shm" else 1]
+        parts = [(rank, own)] + [(worker, buffers) for worker, (_, buffers) in loads.items()]
+        sent = {}
+
+        def send(part, worker, buffers):
+            sent[worker] = Sender.prepare(self.workers[worker].arena, endpoint, token, part=part,
+                                          buffers=buffers, timeout=timeout).send()["bytes"]
+
+        threads = [threading.Thread(target=send, args=(part, worker, buffers))
+                   for part, (worker, buffers) in enumerate(parts) if buffers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self._receiver.wait(token, timeout=timeout)
+        return sent
 
     def restore(self, rank, migration):
         successor = self.successors[migration]

@@ -129,7 +129,7 @@ class Migratable:
         self.world = world
         self.iteration = 0
         self.group = None
-        self.last_pause = None  # seconds of the last pause: to commit, to stand still, to join
+        self.last_pause = None  # the last pause: when, and seconds to commit, stand still, join
         self._schedulers = list(schedulers)
         self._state = dict(state or {})
         self._reducer = Reducer(model.parameters(), ordered=reducer == "ordered")
@@ -150,17 +150,19 @@ class Migratable:
     # Where everything lies.
 
     def _tensors(self):
-        """(name, tensor, replace) of all tensors, in an order that is the same in a successor."""
+        """(name, tensor, replace) of all tensors, in an order that is the same in a successor. What
+        begins with model/ or optimizer/ is equal in all replicas of this rank (is_replicated)."""
         for name, tensor in self.model.named_parameters():
             yield "model/" + name, tensor.data, self._setter(tensor)
         for name, tensor in self.model.named_buffers():
             yield "buffer/" + name, tensor.data, self._setter(tensor)
+        kind = "shard" if isinstance(self.optimizer, ShardedOptimizer) else "optimizer"
         for g, group in enumerate(self._local.param_groups):
             for p, parameter in enumerate(group["params"]):
                 state = self._local.state[parameter]
                 for key in sorted(state, key=str):
                     if torch.is_tensor(state[key]):
-                        yield f"optimizer/{g}/{p}/{key}", state[key], self._entry(state, key)
+                        yield f"{kind}/{g}/{p}/{key}", state[key], self._entry(state, key)
 
     @staticmethod
     def _setter(owner):
@@ -358,7 +360,7 @@ class Migratable:
         if generation is not None:
             self._join(generation)
         joined = time.monotonic()
-        self.last_pause = {"commit": committed - start, "stand": told - committed,
+        self.last_pause = {"at": start, "commit": committed - start, "stand": told - committed,
                            "join": joined - told}
 
     def close(self):

@@ -25,6 +25,13 @@ def migration_word(migration):
     return (int.from_bytes(digest[:8], "little") >> 1) or 1
 
 
+def is_replicated(buffer):
+    """Whether this buffer of an arena holds the same in all replicas of a rank that stand still after
+    the same iteration, so that any of them may send it: parameters and, where it is not sharded, the
+    optimiser's state. Of model buffers (running means), generators and the cursor each has its own."""
+    return buffer.startswith(("model/", "optimizer/"))
+
+
 class Released(SystemExit):
     """The worker's successor runs, or its migration is off: this process ends with 0."""
 

@@ -96,6 +96,20 @@ class MoveTest(unittest.TestCase):
         self.move(job, agent, 3, "m2")
         self.check(job, "zero")
 
+    def test_state_comes_from_replicas(self):
+        job, agent = self.start("replicas", "adamw", transport="tcp")
+        job.add(agent.prepare(2, "m1"))
+        agent.expect("m1")
+        agent.pause("m1", lambda: self.next_gate(job))
+        sent = agent.copy_from_replicas(2, "m1", (0, 1, 3))
+        whole = agent.workers[2].arena.payload_bytes
+        self.assertEqual(sum(sent.values()), whole)
+        self.assertLess(sent[2], 300 << 10)  # generators, cursor and the mask
+        self.assertLess(max(sent[0], sent[1], sent[3]), 0.4 * whole)
+        agent.restore(2, "m1")
+        agent.switch(2, "m1")
+        self.check(job, "adamw")
+
     def test_through_staging(self):
         server = StagingServer.start(quota_bytes=64 << 20)
         job, agent = self.start("staging", "sgd")
