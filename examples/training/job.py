@@ -13,7 +13,8 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 class Job:
     """The processes of one run; their output lies in `out`."""
 
-    def __init__(self, ranks, out, agent_path, *arguments):
+    def __init__(self, ranks, out, agent_path, *arguments,
+                 program=os.path.join(FOLDER, "train.py")):
         self.ranks = ranks
         self.out = out
         os.makedirs(out, exist_ok=True)
@@ -25,7 +26,7 @@ class Job:
                                MASTER_ADDR="127.0.0.1", MASTER_PORT=str(self._store.port),
                                MONKEYTREE_AGENT_SOCKET=agent_path, MONKEYTREE_JOB="example",
                                OMP_NUM_THREADS="1")
-            command = [sys.executable, os.path.join(FOLDER, "train.py"), "--out", out, *arguments]
+            command = [sys.executable, program, "--out", out, *arguments]
             self.processes.append(subprocess.Popen(command, env=environment))
 
     def add(self, process):

@@ -6,23 +6,47 @@ import torch
 import torch.distributed as dist
 
 
+def rank_groups(tensor, pipeline, data):
+    """The lists of ranks of a grid in which the tensor-parallel index runs fastest, then the
+    pipeline's stage, then the data-parallel replica: {"tensor": [[0, 1], …], "pipeline": …, "data": …}.
+    """
+    def rank(t, p, d):
+        return t + tensor * (p + pipeline * d)
+
+    def lists(outer, inner, at):
+        return [[at(o, i) for i in range(inner)] for o in outer]
+
+    tp = [(p, d) for d in range(data) for p in range(pipeline)]
+    pp = [(t, d) for d in range(data) for t in range(tensor)]
+    dp = [(t, p) for p in range(pipeline) for t in range(tensor)]
+    return {"tensor": lists(tp, tensor, lambda o, t: rank(t, o[0], o[1])),
+            "pipeline": lists(pp, pipeline, lambda o, p: rank(o[0], p, o[1])),
+            "data": lists(dp, data, lambda o, d: rank(o[0], o[1], d))}
+
+
 class World:
     """Logical ranks and the store where they meet. Ranks stay; hosts change under them."""
 
-    def __init__(self, rank, size, address, port, timeout_s=60.0):
+    def __init__(self, rank, size, address, port, timeout_s=60.0, groups=None):
+        """`groups`: lists of ranks by kind, such as those of rank_groups(); every rank in exactly one
+        list of each kind."""
         self.rank = rank
         self.size = size
+        self.groups = dict(groups or {})
+        for kind, lists in self.groups.items():
+            if sorted(each for ranks in lists for each in ranks) != list(range(size)):
+                raise ValueError(f"groups {kind!r} do not hold each of {size} ranks once")
         self._address = address
         self._port = port
         self._timeout = datetime.timedelta(seconds=timeout_s)
 
     @staticmethod
-    def from_environment():
+    def from_environment(groups=None):
         """RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of the launcher, which keeps the store."""
         import os
 
         return World(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]),
-                     os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+                     os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), groups=groups)
 
     def _client(self):
         # One of its own each time: waiting in it does not block other users of the store.
@@ -42,10 +66,22 @@ class World:
         return (store.add(f"monkeytree/successor/{generation}", 0) > 0
                 and store.add(f"monkeytree/successor/{generation}/{self.rank}", 0) == 0)
 
+    def own(self, kind):
+        """The ranks of this rank's group of a kind, in order."""
+        return next(ranks for ranks in self.groups[kind] if self.rank in ranks)
+
     def group(self, generation, device_address=""):
-        """The group of all ranks of a generation; returns when all have come."""
+        """The group of all ranks of a generation, with those of the kinds of `groups` within it;
+        returns when all have come."""
+        prefix = "monkeytree/" + (generation or "first")
+        whole = self._group(prefix, list(range(self.size)), device_address)
+        for kind in sorted(self.groups):
+            ranks = self.own(kind)
+            whole.groups[kind] = self._group(f"{prefix}/{kind}/{ranks[0]}", ranks, device_address)
+        return whole
+
+    def _group(self, prefix, ranks, device_address):
         store = self._client()
-        prefix = dist.PrefixStore("monkeytree/" + (generation or "first"), store)
         options = dist.ProcessGroupGloo._Options()
         options._timeout = self._timeout
         if device_address:
@@ -54,7 +90,8 @@ class World:
             options._devices = [dist.ProcessGroupGloo.create_default_device()] if hasattr(
                 dist.ProcessGroupGloo, "create_default_device") else [
                 dist.ProcessGroupGloo.create_device(hostname=self._own_address())]
-        return Group(dist.ProcessGroupGloo(prefix, self.rank, self.size, options), store)
+        return Group(dist.ProcessGroupGloo(dist.PrefixStore(prefix, store),
+                                           ranks.index(self.rank), len(ranks), options), store)
 
     def _own_address(self):
         """This host's address on the way to the store."""
@@ -71,6 +108,7 @@ class Group:
     def __init__(self, group, store):
         self._group = group
         self._store = store  # lives as long as the group
+        self.groups = {}  # by kind, of the group of all ranks
 
     @property
     def rank(self):
@@ -101,6 +139,20 @@ class Group:
         options.rootRank = source
         options.rootTensor = 0
         self._group.broadcast([tensor], options).wait()
+
+    def ordered_sum(self, tensor):
+        """The sum over all, added in the order of ranks wherever they are."""
+        pieces = [torch.empty_like(tensor) for _ in range(self.size)]
+        self.gather(pieces, tensor.contiguous())
+        tensor.copy_(pieces[0])
+        for piece in pieces[1:]:
+            tensor.add_(piece)
+
+    def send(self, tensor, to):
+        self._group.send([tensor], to, 0).wait()
+
+    def receive(self, tensor, source):
+        self._group.recv([tensor], source, 0).wait()
 
     def barrier(self):
         self._group.barrier().wait()

@@ -19,7 +19,7 @@ import time
 import torch
 
 from ._state import Arena
-from .collectives import Reducer, World  # noqa: F401
+from .collectives import Reducer, World, rank_groups  # noqa: F401
 from .worker import Worker
 
 _LENGTH = 8
@@ -108,10 +108,14 @@ class Migratable:
     Bit-identity with a run that never moves needs sums in an order that does not change with the
     placement: `reducer="ordered"`. `reducer="ring"` and models wrapped in DistributedDataParallel
     are refused unless `may_differ`.
+
+    Where `world` has groups, gradients are reduced within those of kind `replicas`, whose ranks hold
+    the same parameters; the others are the model's to use (`training.group.groups`).
     """
 
     def __init__(self, model, optimizer, world, *, schedulers=(), state=None, reducer="ordered",
-                 may_differ=False, object_bytes=256 << 10, job=None, group=None, agent=None):
+                 may_differ=False, object_bytes=256 << 10, job=None, group=None, agent=None,
+                 replicas="data"):
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             if not may_differ:
                 raise ValueError(
@@ -124,9 +128,14 @@ class Migratable:
         if reducer == "ring" and not may_differ:
             raise ValueError("the ring's order of addition follows the placement, so sums after a "
                              "move may differ: use reducer='ordered', or pass may_differ=True")
+        if world.groups and replicas not in world.groups:
+            raise ValueError(f"the world has no groups {replicas!r}, only {sorted(world.groups)}")
+        if world.groups and isinstance(optimizer, ShardedOptimizer):
+            raise ValueError("ShardedOptimizer shares by all ranks: not with groups")
         self.model = model
         self.optimizer = optimizer
         self.world = world
+        self._replicas_kind = replicas
         self.iteration = 0
         self.group = None
         self.last_pause = None  # the last pause: when, and seconds to commit, stand still, join
@@ -313,7 +322,7 @@ class Migratable:
 
     def start(self):
         """Joins the job. A successor waits for its state and then for its turn; the first workers
-        take parameters and buffers from rank 0."""
+        take parameters and buffers from the first of their replicas."""
         if self.worker.successor_of:
             self.world.announce_successor(self.worker.successor_of)
         self.worker.start()
@@ -331,11 +340,14 @@ class Migratable:
         self._join("")
         with torch.no_grad():
             for tensor in list(self.model.parameters()) + list(self.model.buffers()):
-                self.group.broadcast(tensor.data, 0)
+                self._replicas().broadcast(tensor.data, 0)
+
+    def _replicas(self):
+        return self.group.groups[self._replicas_kind] if self.world.groups else self.group
 
     def reduce_gradients(self):
-        """The mean of all ranks' gradients, in .grad."""
-        self._reducer.reduce(self.group)
+        """The mean of the gradients of all ranks that hold the same parameters, in .grad."""
+        self._reducer.reduce(self._replicas())
 
     def step(self):
         """The boundary of an iteration. Where the workers have agreed to pause, waits until the
