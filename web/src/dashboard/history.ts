@@ -24,7 +24,15 @@ export class History {
     private readonly player: HTMLElement,
     private readonly on: { show: (plan: api.PlanDetail) => void },
   ) {
-    root.append(this.slider, this.title, this.detail, el('h3', {}, 'Events'), this.events);
+    const show = el('button', { type: 'button', on: { click: () => void this.choose() } }, 'Show');
+    root.append(
+      this.slider,
+      el('div', { class: 'bar' }, show),
+      this.title,
+      this.detail,
+      el('h3', {}, 'Events'),
+      this.events,
+    );
   }
 
   /// Ids of the jobs that moved lately.

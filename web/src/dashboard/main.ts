@@ -117,11 +117,21 @@ function showScenario(scenario: Scenario | null): void {
   );
 }
 
+/// The uplinks of all flows, by the server's own routing.
+async function flowsOf(snapshot: SnapshotFile): Promise<Flow[]> {
+  const answer = await api.whatIf({ snapshot, changes: [], best_effort: false });
+  return answer.routes_before?.flows ?? [];
+}
+
 /// A plan of the journal on the cluster that it was made for.
 async function showPlan(plan: api.PlanDetail): Promise<void> {
   try {
     const file = JSON.parse(await api.planSnapshot(plan.id)) as SnapshotFile;
-    begin({ file, rounds: plan.plan?.rounds ?? [], before: [], after: [] }, pastPlayer);
+    const rounds = plan.plan?.rounds ?? [];
+    const later = new Cluster(file);
+    for (const round of rounds) later.move(round);
+    const before = await flowsOf(file);
+    begin({ file, rounds, before, after: await flowsOf(later.toFile()) }, pastPlayer);
   } catch (error) {
     trouble(words(error));
   }

@@ -199,6 +199,21 @@ export class Cluster {
     this.recount();
   }
 
+  /// As a file again, with the workers where they are now.
+  toFile(): SnapshotFile {
+    const names = (group: Group | undefined): string[] =>
+      (group?.workers ?? []).map((node) => this.nodes[node]?.name ?? '');
+    const jobs = (this.file.jobs ?? []).map((job, id) => {
+      const groups = this.jobs[id]?.groups ?? [];
+      if (!job.groups) return { ...job, workers: names(this.groups[groups[0] ?? -1]) };
+      return {
+        ...job,
+        groups: job.groups.map((group, at) => ({ ...group, workers: names(this.groups[groups[at] ?? -1]) })),
+      };
+    });
+    return { ...this.file, jobs };
+  }
+
   groupOf(step: { job: string; group: number }): Group | undefined {
     const job = this.jobs[this.jobById.get(step.job) ?? -1];
     return this.groups[job?.groups[step.group] ?? -1];
