@@ -14,15 +14,18 @@ class Job:
     """The processes of one run; their output lies in `out`."""
 
     def __init__(self, ranks, out, agent_path, *arguments,
-                 program=os.path.join(FOLDER, "train.py")):
+                 program=os.path.join(FOLDER, "train.py"), ranks_per_worker=1):
         self.ranks = ranks
         self.out = out
         os.makedirs(out, exist_ok=True)
         # Lives here, so that it stays when ranks move.
         self._store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
         self.processes = []
-        for rank in range(ranks):
-            environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks),
+        for worker in range(ranks // ranks_per_worker):
+            own = range(worker * ranks_per_worker, (worker + 1) * ranks_per_worker)
+            environment = dict(os.environ, RANK=str(own[0]), WORLD_SIZE=str(ranks),
+                               MONKEYTREE_RANKS=",".join(map(str, own)),
+                               MONKEYTREE_WORKER=str(worker),
                                MASTER_ADDR="127.0.0.1", MASTER_PORT=str(self._store.port),
                                MONKEYTREE_AGENT_SOCKET=agent_path, MONKEYTREE_JOB="example",
                                OMP_NUM_THREADS="1")

@@ -27,11 +27,12 @@ def rank_groups(tensor, pipeline, data):
 class World:
     """Logical ranks and the store where they meet. Ranks stay; hosts change under them."""
 
-    def __init__(self, rank, size, address, port, timeout_s=60.0, groups=None):
-        """`groups`: lists of ranks by kind, such as those of rank_groups(); every rank in exactly one
+    def __init__(self, rank, size, address, port, timeout_s=60.0, groups=None, local=None):
+        """`local`: the LocalRanks of a worker of several ranks. `groups`: lists of ranks by kind, such as those of rank_groups(); every rank in exactly one
         list of each kind."""
         self.rank = rank
         self.size = size
+        self.local = local
         self.groups = dict(groups or {})
         for kind, lists in self.groups.items():
             if sorted(each for ranks in lists for each in ranks) != list(range(size)):
@@ -42,11 +43,17 @@ class World:
 
     @staticmethod
     def from_environment(groups=None):
-        """RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of the launcher, which keeps the store."""
+        """RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of the launcher, which keeps the store. With
+        MONKEYTREE_RANKS="2,3" in place of RANK the process becomes the first of these ranks and
+        starts the others: call this early."""
         import os
 
+        from .local_ranks import LocalRanks
+
+        local = LocalRanks.from_environment()
         return World(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]),
-                     os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), groups=groups)
+                     os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), groups=groups,
+                     local=local)
 
     def _client(self):
         # One of its own each time: waiting in it does not block other users of the store.

@@ -147,14 +147,11 @@ class Migratable:
         self._lock = threading.Lock()
         self._local = optimizer.local if isinstance(optimizer, ShardedOptimizer) else optimizer
         _materialise(self._local)
-        self._make_arena(object_bytes)
         environment = os.environ.get
-        self.worker = Worker(
-            self.arena,
-            job or environment("MONKEYTREE_JOB") or environment("SLURM_JOB_ID") or str(os.getpid()),
-            int(environment("MONKEYTREE_GROUP", "0")) if group is None else group,
-            int(environment("MONKEYTREE_WORKER", str(world.rank))),
-            path=agent, on_expect=self._build_beside)
+        who = (job or environment("MONKEYTREE_JOB") or environment("SLURM_JOB_ID") or str(os.getpid()),
+               int(environment("MONKEYTREE_GROUP", "0")) if group is None else group,
+               int(environment("MONKEYTREE_WORKER", str(world.rank))))
+        self._make_arena(object_bytes, who, agent)
 
     # Where everything lies.
 
@@ -185,12 +182,21 @@ class Migratable:
             state[key] = tensor
         return replace
 
-    def _make_arena(self, object_bytes):
+    def _make_arena(self, object_bytes, who, agent):
         self._object_bytes = object_bytes
         found = list(self._tensors())
         specs = [(name, _bytes_of(tensor), 4096 if _bytes_of(tensor) >= 4096 else 64)
                  for name, tensor, _ in found]
-        self.arena = Arena.create(specs + [("objects", object_bytes, 64)])
+        specs.append(("objects", object_bytes, 64))
+        if self.world.local is None:
+            self._prefix = ""
+            self.arena = Arena.create(specs)
+            self.worker = Worker(self.arena, *who, path=agent, on_expect=self._build_beside)
+        else:
+            self._prefix = f"{self.world.local.index}/"
+            self.worker = self.world.local.worker(specs, *who, path=agent,
+                                                  on_expect=self._build_beside)
+            self.arena = self.worker.arena
         for name, tensor, replace in found:
             view = self._view(name, tensor)
             view.copy_(tensor)
@@ -201,7 +207,7 @@ class Migratable:
         """The arena's buffer as a tensor of the same shape, type and strides."""
         if like.numel() == 0:
             return torch.empty_like(like, device="cpu")
-        flat = torch.frombuffer(self.arena.buffer(name), dtype=like.dtype)
+        flat = torch.frombuffer(self.arena.buffer(self._prefix + name), dtype=like.dtype)
         dense = like.is_contiguous() or like.permute(
             sorted(range(like.dim()), key=lambda d: -like.stride(d))).is_contiguous()
         return flat.as_strided(like.shape, like.stride()) if dense else flat.view(like.shape)
@@ -247,12 +253,12 @@ class Migratable:
         if len(blob) + _LENGTH > self._object_bytes:
             raise ValueError(f"schedulers, generators and further state take {len(blob)} bytes: "
                              f"pass object_bytes of more than {self._object_bytes}")
-        view = memoryview(self.arena.buffer("objects"))
+        view = memoryview(self.arena.buffer(self._prefix + "objects"))
         view[:_LENGTH] = len(blob).to_bytes(_LENGTH, "little")
         view[_LENGTH:_LENGTH + len(blob)] = blob
 
     def _load_objects(self):
-        view = memoryview(self.arena.buffer("objects"))
+        view = memoryview(self.arena.buffer(self._prefix + "objects"))
         length = int.from_bytes(view[:_LENGTH], "little")
         # The bytes are those of a process of the same job and user.
         objects = pickle.loads(view[_LENGTH:_LENGTH + length])
@@ -334,7 +340,7 @@ class Migratable:
                     tensor.copy_(view)
             self._load_objects()
             generation = self.worker.restored(self.iteration)
-            self.arena.begin_epoch()
+            self.worker.uncommit()
             self._join(generation)
             return
         self._join("")
@@ -358,17 +364,15 @@ class Migratable:
         if not self.worker.boundary(self.iteration, int(self._word[0])):
             return
         start = time.monotonic()
-        self.arena.begin_epoch()
         with torch.no_grad():
             for view, tensor in self._strays():
                 view.copy_(tensor)
         self._save_objects()
-        # Without checksums, which are taken as the bytes travel, and only of the worker that leaves.
-        self.arena.commit(self.iteration, checksums=False)
+        self.worker.commit(self.iteration)
         committed = time.monotonic()
         generation = self.worker.paused()
         told = time.monotonic()
-        self.arena.begin_epoch()
+        self.worker.uncommit()
         if generation is not None:
             self._join(generation)
         joined = time.monotonic()

@@ -29,7 +29,7 @@ def is_replicated(buffer):
     """Whether this buffer of an arena holds the same in all replicas of a rank that stand still after
     the same iteration, so that any of them may send it: parameters and, where it is not sharded, the
     optimiser's state. Of model buffers (running means), generators and the cursor each has its own."""
-    return buffer.startswith(("model/", "optimizer/"))
+    return buffer.lstrip("0123456789").lstrip("/").startswith(("model/", "optimizer/"))
 
 
 class Released(SystemExit):
@@ -95,6 +95,15 @@ class Worker:
                     self._send({"type": "progress", "iteration": iteration})
                 return False
             return True
+
+    def commit(self, iteration):
+        """All of the state lies in the arena."""
+        # Without checksums, which are taken as the bytes travel, and only of the worker that leaves.
+        self._arena.commit(iteration, checksums=False)
+
+    def uncommit(self):
+        """Training goes on and changes the state."""
+        self._arena.begin_epoch()
 
     def paused(self):
         """The state lies committed in the arena. Waits; gives the generation to go on as, or None

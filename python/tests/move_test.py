@@ -32,16 +32,17 @@ class MoveTest(unittest.TestCase):
         self.addCleanup(self._folder.cleanup)
 
     def start(self, name, optimizer, transport="shm", iterations=ITERATIONS,
-              gates=GATES):
+              gates=GATES, ranks_per_worker=1):
         folder = os.path.join(self._folder.name, name)
         os.makedirs(folder)
         agent = LocalAgent(os.path.join(folder, "agent.sock"), transport)
         self.addCleanup(agent.close)
         job = Job(RANKS, os.path.join(folder, "out"), agent.path, "--optimizer", optimizer,
-                  "--iterations", str(iterations), "--gates", *map(str, gates))
+                  "--iterations", str(iterations), "--gates", *map(str, gates),
+                  ranks_per_worker=ranks_per_worker)
         job.gates = list(gates)
         self.addCleanup(job.kill)
-        agent.wait_for_workers(RANKS)
+        agent.wait_for_workers(RANKS // ranks_per_worker)
         return job, agent
 
     def result(self, job):
@@ -109,6 +110,18 @@ class MoveTest(unittest.TestCase):
         agent.restore(2, "m1")
         agent.switch(2, "m1")
         self.check(job, "adamw")
+
+    def test_workers_of_several_ranks(self):
+        for ranks in (2, 4):
+            job, agent = self.start(f"local-{ranks}", "adamw", ranks_per_worker=ranks)
+            last = RANKS // ranks - 1
+            self.assertEqual(agent.workers[last].hello["ranks"], ranks)
+            self.move(job, agent, last, "m1")
+            if ranks == 2:
+                self.move(job, agent, 0, "m2")
+            self.check(job, "adamw")
+            for rank in range(RANKS):
+                self.assertEqual(len({each["pid"] for each in job.losses(rank)}), 2, rank)
 
     def test_through_staging(self):
         server = StagingServer.start(quota_bytes=64 << 20)
