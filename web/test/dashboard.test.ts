@@ -95,12 +95,16 @@ test('what if λ were 1: as many moves as the planner says, shown round by round
   await assertAccessible(page, 'what if');
   await picture(page, 'dashboard-what-if');
   await page.getByRole('button', { name: 'Next round' }).click();
-  await says(page, '.player', `after round 1 of ${plan.rounds.length}: ${plan.rounds[0]?.length} moves`);
+  await says(
+    page,
+    '.player',
+    `after round 1 of ${plan.rounds.length}: ${plan.rounds[0]?.length} moves`,
+  );
   await page.getByRole('button', { name: 'Play' }).click();
   await says(page, '#reading', 'every rack within its bound');
   await page.getByRole('button', { name: 'Back' }).click();
   await says(page, '#reading', 'over');
-  await page.getByRole('button', { name: 'As it is' }).click();
+  await page.getByRole('button', { name: 'The cluster as it is' }).click();
   await says(page, '#reading', '1 rack over its bound');
   await closePage(watched);
 });
@@ -122,7 +126,10 @@ test('what is saved is what the command line reads', async () => {
   const snapshot = await save('Snapshot', 'snapshot.json');
   const plan = await save('Plan', 'plan.json');
   linesOf('monkeytree', ['check', snapshot, plan]); // fails the test where it does not hold
-  assert.match(readFileSync(await save('Text case', 'cluster.case'), 'utf8'), /expect plan optimal moves 9/);
+  assert.match(
+    readFileSync(await save('Text case', 'cluster.case'), 'utf8'),
+    /expect plan optimal moves 9/,
+  );
   await closePage(watched);
 });
 
@@ -181,10 +188,19 @@ test('files by hand: Slurm’s, one after the other, and a snapshot', async () =
   await says(page, '#what-if .verdict', 'The fewest moves, proved. 1 move in 1 round');
   const broken = folder.write(
     'broken.json',
-    JSON.stringify({ schema: 'monkeytree/snapshot/v1', fabric: { racks: [{ name: 'a', nodes: [1] }] } }),
+    JSON.stringify({
+      schema: 'monkeytree/snapshot/v1',
+      fabric: { racks: [{ name: 'a', nodes: [1] }] },
+    }),
   );
   await page.locator('#files').setInputFiles(broken);
   await says(page, '#trouble', '/snapshot/fabric/racks/0/nodes/0: ');
+  const asItIs = page.getByRole('button', { name: 'The cluster as it is' });
+  await asItIs.click(); // no what-if any more
+  await says(page, '#shown', 'Your own files');
+  await asItIs.click(); // the server's cluster again
+  await says(page, '#reading', '4 racks, 32 nodes, 3 jobs');
+  assert.ok(await page.locator('#shown').isHidden());
   watched.faults = watched.faults.filter((fault) => !fault.includes('400'));
   await closePage(watched);
 });
@@ -195,7 +211,12 @@ test('names are text, whatever they hold', async () => {
     'evil.json',
     JSON.stringify({
       schema: 'monkeytree/snapshot/v1',
-      fabric: { racks: [{ name: `${evil}r`, uplinks: 0, nodes: ['n1', 'n2'] }, { name: 'r2', uplinks: 2, nodes: ['n3'] }] },
+      fabric: {
+        racks: [
+          { name: `${evil}r`, uplinks: 0, nodes: ['n1', 'n2'] },
+          { name: 'r2', uplinks: 2, nodes: ['n3'] },
+        ],
+      },
       jobs: [{ id: `${evil}j`, name: evil, user: evil, workers: ['n1', 'n3'] }],
     }),
   );
@@ -214,7 +235,10 @@ test('names are text, whatever they hold', async () => {
 });
 
 test('dark, on a phone, and served with a strict policy', async () => {
-  const watched = await open(address, { colorScheme: 'dark', viewport: { width: 390, height: 844 } });
+  const watched = await open(address, {
+    colorScheme: 'dark',
+    viewport: { width: 390, height: 844 },
+  });
   const { page } = watched;
   for (const name of ['Jobs', 'What if']) {
     await tab(page, name);
@@ -226,7 +250,10 @@ test('dark, on a phone, and served with a strict policy', async () => {
   assert.equal(await page.locator('html').getAttribute('data-theme'), 'light');
   await closePage(watched);
   const response = await fetch(address);
-  assert.match(response.headers.get('content-security-policy') ?? '', /^default-src 'none'; script-src 'self';/);
+  assert.match(
+    response.headers.get('content-security-policy') ?? '',
+    /^default-src 'none'; script-src 'self';/,
+  );
   assert.equal(response.headers.get('x-content-type-options'), 'nosniff');
   assert.equal(response.headers.get('referrer-policy'), 'no-referrer');
   const panel = await openPage(browser, `${address}panel`, { allowed: address });
@@ -245,10 +272,16 @@ function largeCluster(): string {
   });
   const sizes = [1, 2, 4, 4, 8, 8, 12, 16, 24, 32, 64, 100];
   const jobs: { id: string; user: string; rings: number; slots: number; workers: string[] }[] = [];
-  for (let at = 0; at < 15000; ) {
+  for (let at = 0; at < 15000;) {
     const size = sizes[random(sizes.length)] ?? 1;
     const workers = names.slice(at, at + size);
-    jobs.push({ id: String(100000 + jobs.length), user: 'ana', rings: 1 + random(3), slots: 8, workers });
+    jobs.push({
+      id: String(100000 + jobs.length),
+      user: 'ana',
+      rings: 1 + random(3),
+      slots: 8,
+      workers,
+    });
     at += size;
   }
   for (let i = 0; i < 300; i++) {
@@ -293,7 +326,9 @@ test('16,384 nodes: loads, pans, finds a job', async (context) => {
       point('pointerup', 300);
       return Math.round(count / ((performance.now() - begin) / 1000));
     }, scale);
-  context.diagnostic(`loaded in ${loaded_ms} ms; frames a second while panning: all racks ${await frames(0)}, pods ${await frames(4)}, racks ${await frames(4)}`);
+  context.diagnostic(
+    `loaded in ${loaded_ms} ms; frames a second while panning: all racks ${await frames(0)}, pods ${await frames(4)}, racks ${await frames(4)}`,
+  );
   await page.getByLabel('Search jobs').fill('100321');
   await page.locator('#jobs [data-job="321"]').click();
   await page.getByRole('button', { name: 'All racks' }).click();

@@ -58,7 +58,9 @@ function recorded(folder: Folder): string {
     jobs: unknown[];
   };
   const fewer = { ...all, jobs: all.jobs.slice(0, 2) };
-  const names = [all, fewer].map((snapshot, i) => folder.write(`${i}.json`, JSON.stringify(snapshot)));
+  const names = [all, fewer].map((snapshot, i) =>
+    folder.write(`${i}.json`, JSON.stringify(snapshot)),
+  );
   const list = Array.from({ length: 400 }, (_, i) => names[i % 2]).join(', ');
   return `scheduler: {kind: recorded, snapshots: [${list}], every_s: 2}\npoll_s: 0.5\n`;
 }
@@ -136,7 +138,8 @@ test('nothing changes without the token; with it plans are rejected and approved
   const watched = await open(address);
   const { page } = watched;
   await tab(page, 'Approvals');
-  const verdict = async (): Promise<string> => (await page.locator('#plans .verdict').textContent()) ?? '';
+  const verdict = async (): Promise<string> =>
+    (await page.locator('#plans .verdict').textContent()) ?? '';
   /// Presses it on plans as they come and go, as the cluster does not stand still, until it is so.
   const press = async (name: RegExp, until: () => Promise<boolean>): Promise<void> =>
     waitFor(async () => {
@@ -155,7 +158,8 @@ test('nothing changes without the token; with it plans are rejected and approved
   await page.getByLabel('Token').fill(kToken);
   await page.getByLabel('Your name').fill('alice');
   await press(/^Reject plan/, says_now(/is rejected/));
-  const events = async (): Promise<string> => (await page.locator('#history .events').textContent()) ?? '';
+  const events = async (): Promise<string> =>
+    (await page.locator('#history .events').textContent()) ?? '';
   await press(/^Approve plan/, async () => /plan \d+: done/.test(await events()));
   assert.match(await events(), /alice at 127\.0\.0\.1/);
   await tab(page, 'Jobs');

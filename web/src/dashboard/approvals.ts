@@ -14,22 +14,24 @@ export class Approvals {
 
   constructor(
     root: HTMLElement,
+    player: HTMLElement,
     private readonly on: { show: (plan: api.PlanDetail) => void; done: () => void },
   ) {
     root.append(
-      el(
-        'div',
-        { class: 'fields' },
-        ...[this.token, this.by, this.why].map(({ label }) => label),
-      ),
+      el('div', { class: 'fields' }, ...[this.token, this.by, this.why].map(({ label }) => label)),
       this.message,
       this.empty,
+      player,
       this.list,
     );
   }
 
   private input(name: string, type: string): { label: HTMLElement; field: HTMLInputElement } {
-    const field = el('input', { type, autocomplete: 'off', maxlength: type === 'text' ? 200 : 1024 });
+    const field = el('input', {
+      type,
+      autocomplete: 'off',
+      maxlength: type === 'text' ? 200 : 1024,
+    });
     return { label: el('label', {}, el('span', {}, name), field), field };
   }
 
@@ -52,7 +54,9 @@ export class Approvals {
     const gain = plan.decision?.gain;
     const owners = [
       ...new Set(
-        (gain?.jobs ?? []).filter((job) => job.moves > 0).map((job) => `${job.job}${job.user === '' ? '' : ` of ${job.user}`}`),
+        (gain?.jobs ?? [])
+          .filter((job) => job.moves > 0)
+          .map((job) => `${job.job}${job.user === '' ? '' : ` of ${job.user}`}`),
       ),
     ];
     const fact = (name: string, value: string): HTMLElement =>
@@ -93,7 +97,10 @@ export class Approvals {
   private async act(id: number, what: 'approve' | 'cancel'): Promise<void> {
     const token = this.token.field.value.trim();
     if (token === '') {
-      setText(this.message, 'Type the token first: it is in the file that the controller names as token_file.');
+      setText(
+        this.message,
+        'Type the token first: it is in the file that the controller names as token_file.',
+      );
       this.token.field.focus();
       return;
     }
@@ -107,7 +114,10 @@ export class Approvals {
       await api[what](id, token, this.by.field.value, this.why.field.value);
       setText(this.message, `Plan ${id} is ${what === 'approve' ? 'approved' : 'rejected'}.`);
     } catch (error) {
-      setText(this.message, `Plan ${id}: ${error instanceof Error ? error.message : String(error)}`);
+      setText(
+        this.message,
+        `Plan ${id}: ${error instanceof Error ? error.message : String(error)}`,
+      );
     }
     this.shown = '';
     this.on.done();

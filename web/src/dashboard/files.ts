@@ -9,7 +9,9 @@ export class DroppedFiles {
   private nodes: string | null = null;
 
   /// A snapshot with the warnings of its import, or a sentence that says what is still missing.
-  async take(files: readonly File[]): Promise<{ snapshot: SnapshotFile; warnings: string[] } | string> {
+  async take(
+    files: readonly File[],
+  ): Promise<{ snapshot: SnapshotFile; warnings: string[] } | string> {
     for (const file of files) {
       const text = await file.text();
       const json = parsed(text);
@@ -22,14 +24,18 @@ export class DroppedFiles {
       else this.topology = text;
     }
     if (this.jobs === null) return 'Got a topology; now drop what squeue --json prints.';
-    if (this.topology === null) return 'Got the jobs; now drop the topology.conf (or topology.yaml).';
+    if (this.topology === null)
+      return 'Got the jobs; now drop the topology.conf (or topology.yaml).';
     const answer = await api.importTexts({
       topology: this.topology,
       jobs: this.jobs,
       ...(this.nodes === null ? {} : { nodes: this.nodes }),
     });
     this.topology = this.jobs = this.nodes = null;
-    return { snapshot: JSON.parse(answer.files.snapshot) as SnapshotFile, warnings: answer.warnings };
+    return {
+      snapshot: JSON.parse(answer.files.snapshot) as SnapshotFile,
+      warnings: answer.warnings,
+    };
   }
 }
 

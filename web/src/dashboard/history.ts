@@ -45,13 +45,24 @@ export class History {
     this.slider.disabled = this.plans.length === 0;
     this.name();
     this.events.replaceChildren(
-      ...events.reverse().map((event) =>
-        el('li', {}, el('time', {}, timeOf(event.time_s)), ' ', el('b', {}, event.kind), ` ${event.text}`),
-      ),
+      ...events
+        .reverse()
+        .map((event) =>
+          el(
+            'li',
+            {},
+            el('time', {}, timeOf(event.time_s)),
+            ' ',
+            el('b', {}, event.kind),
+            ` ${event.text}`,
+          ),
+        ),
     );
     const carriedOut = this.plans.filter((plan) => plan.state === 'done').slice(-10);
     const details = await Promise.all(carriedOut.map((plan) => api.plan(plan.id)));
-    return new Set(details.flatMap((plan) => (plan.plan?.rounds ?? []).flat().map((step) => step.job)));
+    return new Set(
+      details.flatMap((plan) => (plan.plan?.rounds ?? []).flat().map((step) => step.job)),
+    );
   }
 
   private name(): void {
@@ -72,7 +83,11 @@ export class History {
       const detail = await api.plan(plan.id);
       this.detail.replaceChildren(
         this.player,
-        el('pre', { tabindex: 0, role: 'region', 'aria-label': 'Why and how it went' }, detail.explanation),
+        el(
+          'pre',
+          { tabindex: 0, role: 'region', 'aria-label': 'Why and how it went' },
+          detail.explanation,
+        ),
       );
       this.on.show(detail);
     } catch (error) {

@@ -176,7 +176,9 @@ export class JobsTable {
       ...[spacer(first), ...rows, spacer(this.shown.length - last)].filter((node) => node !== null),
     );
     if (focused === undefined) return;
-    this.body.querySelector<HTMLElement>(`[data-job="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    this.body
+      .querySelector<HTMLElement>(`[data-job="${CSS.escape(focused)}"]`)
+      ?.focus({ preventScroll: true });
   }
 
   private row(row: Row): HTMLElement {

@@ -20,6 +20,7 @@ interface Base {
 }
 /// A plan on a cluster of its own: a what-if, a plan that waits, one of the journal.
 interface Shown {
+  title: string;
   file: SnapshotFile;
   rounds: Step[][];
   before: Flow[];
@@ -36,18 +37,24 @@ let mode: api.Status['mode'] = 'view';
 let observed: number | null = null;
 
 const map = new ClusterMap(byId('map') as HTMLCanvasElement, { pick: choose, hover });
-const jobs = new JobsTable(byId('jobs'), (job) => choose(job === null ? null : { rack: -1, node: null, job }));
+const jobs = new JobsTable(byId('jobs'), (job) =>
+  choose(job === null ? null : { rack: -1, node: null, job }),
+);
 const player = new Player({ show: showRounds, fly: flyRound });
 const whatIf = new WhatIf(byId('what-if'), player.element, {
   snapshot: () => (base?.own ? base.file : undefined),
   show: showScenario,
 });
 const pastPlayer = new Player({ show: showRounds, fly: flyRound });
-const approvals = new Approvals(byId('plans'), {
-  show: (plan) => void showPlan(plan),
+const waitingPlayer = new Player({ show: showRounds, fly: flyRound });
+const players = [player, pastPlayer, waitingPlayer];
+const approvals = new Approvals(byId('plans'), waitingPlayer.element, {
+  show: (plan) => void showPlan(plan, waitingPlayer),
   done: () => void refresh(true),
 });
-const past = new History(byId('history'), pastPlayer.element, { show: (plan) => void showPlan(plan) });
+const past = new History(byId('history'), pastPlayer.element, {
+  show: (plan) => void showPlan(plan, pastPlayer),
+});
 const dropped = new DroppedFiles();
 
 function trouble(text: string): void {
@@ -69,23 +76,32 @@ function display(next: Cluster, flows: readonly Flow[]): void {
 /// The line above the map, and what screen readers hear of it.
 function read(): void {
   if (!cluster) return;
-  const over = cluster.racksOver();
+  const now = cluster;
+  const over = now.racksOver();
   const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
   const text =
-    `${count(cluster.racks.length, 'rack')}, ${count(cluster.nodes.length, 'node')}, ` +
-    `${count(cluster.jobs.length, 'job')}; ` +
-    (over === 0 ? 'every rack within its bound' : `${count(over, 'rack')} over ${over === 1 ? 'its' : 'their'} bound`);
+    `${count(now.racks.length, 'rack')}, ${count(now.nodes.length, 'node')}, ` +
+    `${count(cluster.jobs.filter((_, job) => now.racksOfJob(job).length > 0).length, 'job')}; ` +
+    (over === 0
+      ? 'every rack within its bound'
+      : `${count(over, 'rack')} over ${over === 1 ? 'its' : 'their'} bound`);
   setText(byId('reading'), text);
   update(byId('reading'), { 'data-over': over > 0 });
   update(byId('map'), { 'aria-label': `Map of the cluster: ${text}` });
+  byId('shown').hidden = !shown && !base?.own;
+  setText(
+    byId('shown').firstElementChild ?? byId('shown'),
+    shown
+      ? `${shown.title}, not the cluster as it is.`
+      : 'Your own files, not the cluster of this server.',
+  );
   showRack();
 }
 
 function showBase(): void {
   shown = null;
   map.marked = new Set();
-  player.load([]);
-  pastPlayer.load([]);
+  for (const each of players) each.load([]);
   if (base) display(new Cluster(base.file), base.flows);
 }
 
@@ -99,7 +115,7 @@ function begin(next: Shown, where: Player): void {
       .filter((name) => name !== kStaging)
       .flatMap((name) => fresh.nodeByName.get(name) ?? []),
   );
-  for (const each of [player, pastPlayer]) each.load(each === where ? next.rounds : []);
+  for (const each of players) each.load(each === where ? next.rounds : []);
   display(fresh, next.before);
 }
 
@@ -108,6 +124,7 @@ function showScenario(scenario: Scenario | null): void {
   const before = scenario.answer.routes_before?.flows ?? [];
   begin(
     {
+      title: 'A what-if',
       file: scenario.snapshot,
       rounds: scenario.rounds,
       before,
@@ -119,19 +136,24 @@ function showScenario(scenario: Scenario | null): void {
 
 /// The uplinks of all flows, by the server's own routing.
 async function flowsOf(snapshot: SnapshotFile): Promise<Flow[]> {
-  const answer = await api.whatIf({ snapshot, changes: [], best_effort: false });
-  return answer.routes_before?.flows ?? [];
+  try {
+    const answer = await api.whatIf({ snapshot, changes: [], best_effort: false });
+    return answer.routes_before?.flows ?? [];
+  } catch {
+    return []; // busy; the moves are worth showing without
+  }
 }
 
 /// A plan of the journal on the cluster that it was made for.
-async function showPlan(plan: api.PlanDetail): Promise<void> {
+async function showPlan(plan: api.PlanDetail, where: Player): Promise<void> {
   try {
     const file = JSON.parse(await api.planSnapshot(plan.id)) as SnapshotFile;
     const rounds = plan.plan?.rounds ?? [];
     const later = new Cluster(file);
     for (const round of rounds) later.move(round);
     const before = await flowsOf(file);
-    begin({ file, rounds, before, after: await flowsOf(later.toFile()) }, pastPlayer);
+    const after = await flowsOf(later.toFile());
+    begin({ title: `Plan ${plan.id}`, file, rounds, before, after }, where);
   } catch (error) {
     trouble(words(error));
   }
@@ -150,7 +172,8 @@ async function flyRound(round: number): Promise<void> {
   if (!at || !steps || !cluster) return;
   const now = cluster;
   await map.fly(steps, () => now.move(steps));
-  if (shown === at && cluster === now) display(now, round + 1 === at.rounds.length ? at.after : at.before);
+  if (shown === at && cluster === now)
+    display(now, round + 1 === at.rounds.length ? at.after : at.before);
 }
 
 /// ---- choosing
@@ -171,7 +194,8 @@ function describe(pick: Pick): string {
   const node = cluster.nodes[pick.node ?? -1];
   const rack = cluster.racks[pick.rack];
   const job = cluster.jobs[pick.job ?? -1];
-  if (!node) return `${rack?.name}: degree ${cluster.degree(pick.rack)}, bound ${cluster.bound(pick.rack)}`;
+  if (!node)
+    return `${rack?.name}: degree ${cluster.degree(pick.rack)}, bound ${cluster.bound(pick.rack)}`;
   const kind = node.kind === 'default' ? '' : `, class ${node.kind}`;
   return `${rack?.name}, node ${node.name} (${node.state}${kind}): ${job ? `job ${job.id} ${job.name}` : 'free'}`;
 }
@@ -194,7 +218,8 @@ function showRack(): void {
   for (const id of rack.nodes) {
     const state = cluster.nodes[id]?.state ?? 'up';
     states.set(state, (states.get(state) ?? 0) + 1);
-    for (const holder of cluster.holders[id] ?? []) here.set(holder.job, (here.get(holder.job) ?? 0) + 1);
+    for (const holder of cluster.holders[id] ?? [])
+      here.set(holder.job, (here.get(holder.job) ?? 0) + 1);
   }
   const now = cluster;
   const list = [...here].map(([job, workers]) =>
@@ -238,7 +263,10 @@ async function refresh(all: boolean): Promise<void> {
   if (live && all) {
     moved = await past.refresh();
     await approvals.refresh(status);
-    setText(byId('tab-plans'), status.waiting.length > 0 ? `Approvals (${status.waiting.length})` : 'Approvals');
+    setText(
+      byId('tab-plans'),
+      status.waiting.length > 0 ? `Approvals (${status.waiting.length})` : 'Approvals',
+    );
   }
   if (base?.own || (status.observed_s === observed && base && !all)) return;
   const [text, routes] = await Promise.all([api.snapshot(), api.routes()]);
@@ -318,6 +346,14 @@ openTab('jobs');
 byId('zoom-in').addEventListener('click', () => map.zoom(1.4));
 byId('zoom-out').addEventListener('click', () => map.zoom(1 / 1.4));
 byId('zoom-all').addEventListener('click', () => map.fit());
+byId('as-it-is').addEventListener('click', () => {
+  if (!shown) {
+    base = null;
+    observed = null;
+    soon(true);
+  }
+  whatIf.reset();
+});
 byId('theme').addEventListener('click', () => setTheme(isDark() ? 'light' : 'dark'));
 onThemeChange(() => map.recolor());
 const files = byId('files') as HTMLInputElement;

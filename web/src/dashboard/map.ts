@@ -135,7 +135,8 @@ export class ClusterMap {
     this.perSlot = slots <= 8 && slots * most <= 256;
     const places = this.perSlot ? slots * most : most;
     this.perRow = Math.max(4, places <= 64 ? Math.min(8, places) : 16);
-    if (this.perSlot && this.perRow % slots !== 0) this.perRow = slots * Math.max(1, Math.floor(8 / slots));
+    if (this.perSlot && this.perRow % slots !== 0)
+      this.perRow = slots * Math.max(1, Math.floor(8 / slots));
     this.tileWidth = this.perRow * kPitch + 2 * kPad;
     this.tileHeight = kHead + Math.ceil(places / this.perRow) * kPitch + 2 * kLink + 2 * kPad;
     const stepX = this.tileWidth + kGap;
@@ -143,7 +144,10 @@ export class ClusterMap {
     const aspect = Math.max(0.3, this.width / Math.max(1, this.height));
     const columns = Math.max(
       1,
-      Math.min(cluster.racks.length, Math.round(Math.sqrt((cluster.racks.length * aspect * stepY) / stepX))),
+      Math.min(
+        cluster.racks.length,
+        Math.round(Math.sqrt((cluster.racks.length * aspect * stepY) / stepX)),
+      ),
     );
     const byPod = new Map<string, number[]>();
     for (const [id, rack] of cluster.racks.entries()) {
@@ -388,7 +392,12 @@ export class ClusterMap {
 
   /// A rack from very far: as dark as it is full, in another colour where it is over its bound or has
   /// workers of the job that is selected.
-  private drawSquare(ctx: CanvasRenderingContext2D, colors: Colors, rack: number, tile: Tile): void {
+  private drawSquare(
+    ctx: CanvasRenderingContext2D,
+    colors: Colors,
+    rack: number,
+    tile: Tile,
+  ): void {
     const cells = this.cells[rack] ?? [];
     const held = cells.filter((cell) => cell.holder !== null).length / Math.max(1, cells.length);
     const chosen =
@@ -420,14 +429,19 @@ export class ClusterMap {
     ctx.fillStyle = this.cluster?.over(rack) ? colors.warnBack : colors.card;
     ctx.fillRect(tile.x, tile.y, this.tileWidth, this.tileHeight);
     const width = this.tileWidth / Math.max(1, cells.length);
-    for (let at = 0; at < cells.length; ) {
+    for (let at = 0; at < cells.length;) {
       const job = cells[at]?.holder?.job;
       let end = at + 1;
       while (end < cells.length && cells[end]?.holder?.job === job) end++;
       if (job !== undefined) {
         ctx.globalAlpha = this.alphaOf(job);
         ctx.fillStyle = colors.jobs[lookOf(job).color] ?? colors.soft;
-        ctx.fillRect(tile.x + at * width, tile.y + kHead, (end - at) * width, this.tileHeight - 2 * kHead);
+        ctx.fillRect(
+          tile.x + at * width,
+          tile.y + kHead,
+          (end - at) * width,
+          this.tileHeight - 2 * kHead,
+        );
       }
       at = end;
     }
@@ -441,7 +455,13 @@ export class ClusterMap {
     ctx.fill();
   }
 
-  private drawRack(ctx: CanvasRenderingContext2D, colors: Colors, rack: number, tile: Tile, near: boolean): void {
+  private drawRack(
+    ctx: CanvasRenderingContext2D,
+    colors: Colors,
+    rack: number,
+    tile: Tile,
+    near: boolean,
+  ): void {
     const cluster = this.cluster;
     if (!cluster) return;
     const over = cluster.over(rack);
@@ -456,7 +476,11 @@ export class ClusterMap {
     const room = this.tileWidth - 2 * kPad - ctx.measureText(reading).width - 6;
     ctx.textAlign = 'left';
     ctx.fillStyle = colors.ink;
-    ctx.fillText(shortened(ctx, cluster.racks[rack]?.name ?? '', room), tile.x + kPad, tile.y + kHead / 2 + 1);
+    ctx.fillText(
+      shortened(ctx, cluster.racks[rack]?.name ?? '', room),
+      tile.x + kPad,
+      tile.y + kHead / 2 + 1,
+    );
     if (near) this.drawCells(ctx, colors, rack, tile);
     else this.drawRows(ctx, colors, rack, tile);
     this.drawLinks(ctx, colors, rack, tile, near);
@@ -466,7 +490,7 @@ export class ClusterMap {
   /// Neighbours of one job in a row as one block.
   private drawRows(ctx: CanvasRenderingContext2D, colors: Colors, rack: number, tile: Tile): void {
     const cells = this.cells[rack] ?? [];
-    for (let at = 0; at < cells.length; ) {
+    for (let at = 0; at < cells.length;) {
       const cell = cells[at];
       const job = cell?.holder?.job;
       const state = this.cluster?.nodes[cell?.node ?? -1]?.state;
@@ -520,7 +544,13 @@ export class ClusterMap {
     }
   }
 
-  private drawState(ctx: CanvasRenderingContext2D, colors: Colors, state: string, x: number, y: number): void {
+  private drawState(
+    ctx: CanvasRenderingContext2D,
+    colors: Colors,
+    state: string,
+    x: number,
+    y: number,
+  ): void {
     ctx.globalAlpha = 1;
     ctx.fillStyle = colors.ink;
     ctx.font = '700 9px system-ui, sans-serif';
@@ -529,7 +559,13 @@ export class ClusterMap {
     ctx.textAlign = 'center';
   }
 
-  private drawWorker(ctx: CanvasRenderingContext2D, colors: Colors, job: number, x: number, y: number): void {
+  private drawWorker(
+    ctx: CanvasRenderingContext2D,
+    colors: Colors,
+    job: number,
+    x: number,
+    y: number,
+  ): void {
     const look = lookOf(job);
     ctx.globalAlpha = this.alphaOf(job);
     ctx.fillStyle = this.patternOf(ctx, colors, look.color, look.pattern);
@@ -569,7 +605,13 @@ export class ClusterMap {
   }
 
   /// Flows out of the rack in one row of boxes, into it in another, a box an uplink.
-  private drawLinks(ctx: CanvasRenderingContext2D, colors: Colors, rack: number, tile: Tile, near: boolean): void {
+  private drawLinks(
+    ctx: CanvasRenderingContext2D,
+    colors: Colors,
+    rack: number,
+    tile: Tile,
+    near: boolean,
+  ): void {
     const links = this.links[rack];
     const spines = this.cluster?.racks[rack]?.spines ?? [];
     if (!links || spines.length === 0) return;
@@ -625,7 +667,8 @@ export class ClusterMap {
     const x = (event.clientX - box.left - this.x) / this.scale;
     const y = (event.clientY - box.top - this.y) / this.scale;
     const rack = this.tiles.findIndex(
-      (tile) => x >= tile.x && y >= tile.y && x < tile.x + this.tileWidth && y < tile.y + this.tileHeight,
+      (tile) =>
+        x >= tile.x && y >= tile.y && x < tile.x + this.tileWidth && y < tile.y + this.tileHeight,
     );
     const tile = this.tiles[rack];
     if (!tile) return null;
@@ -695,7 +738,12 @@ export class ClusterMap {
 
   /// The rack that an arrow leads to from the one that is selected.
   private neighbour(key: string): number | null {
-    const direction = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key];
+    const direction = {
+      ArrowLeft: [-1, 0],
+      ArrowRight: [1, 0],
+      ArrowUp: [0, -1],
+      ArrowDown: [0, 1],
+    }[key];
     if (!direction || this.tiles.length === 0) return null;
     if (this.selectedRack === null) return 0;
     const from = this.tiles[this.selectedRack];

@@ -208,7 +208,10 @@ export class Cluster {
       if (!job.groups) return { ...job, workers: names(this.groups[groups[0] ?? -1]) };
       return {
         ...job,
-        groups: job.groups.map((group, at) => ({ ...group, workers: names(this.groups[groups[at] ?? -1]) })),
+        groups: job.groups.map((group, at) => ({
+          ...group,
+          workers: names(this.groups[groups[at] ?? -1]),
+        })),
       };
     });
     return { ...this.file, jobs };

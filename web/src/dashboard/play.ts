@@ -18,7 +18,9 @@ export class Player {
       show: (rounds: number) => void;
       fly: (round: number) => Promise<void>;
     },
-  ) {}
+  ) {
+    this.element.hidden = true;
+  }
 
   private button(name: string, act: () => void | Promise<void>): HTMLButtonElement {
     return el('button', { type: 'button', on: { click: () => void act() } }, name);

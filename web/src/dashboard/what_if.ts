@@ -72,7 +72,11 @@ export class WhatIf {
   private readonly bestEffort = el('input', { type: 'checkbox' });
   private readonly message = el('p', { role: 'status', class: 'verdict' });
   private readonly result = el('div', { hidden: true });
-  private readonly explanation = el('pre', { tabindex: 0, role: 'region', 'aria-label': 'Explanation' });
+  private readonly explanation = el('pre', {
+    tabindex: 0,
+    role: 'region',
+    'aria-label': 'Explanation',
+  });
   private readonly kind = el(
     'select',
     { 'aria-label': 'Change', on: { change: () => this.showFields() } },
@@ -121,7 +125,7 @@ export class WhatIf {
           { class: 'bar' },
           el('button', { type: 'button', on: { click: () => this.add() } }, 'Add another'),
           this.compute,
-          el('button', { type: 'button', on: { click: () => this.reset() } }, 'As it is'),
+          el('button', { type: 'button', on: { click: () => this.reset() } }, 'Start over'),
         ),
         this.list,
         el('label', {}, this.bestEffort, ' as near as possible where not every bound can hold'),
