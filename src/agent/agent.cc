@@ -54,15 +54,7 @@ absl::Status Agent::set_up() {
   if (!receiver.ok()) return receiver.status();
   receiver_ = *std::move(receiver);
   if (options_.staging_quota > 0) {
-    staging_access_ = random_token();
-    StagingOptions staging;
-    staging.addresses = addresses;
-    staging.quota_bytes = static_cast<uint64_t>(options_.staging_quota);
-    staging.access = staging_access_;
-    absl::StatusOr<std::unique_ptr<StagingServer>> server =
-        StagingServer::start(std::move(staging));
-    if (!server.ok()) return server.status();
-    staging_ = *std::move(server);
+    if (absl::Status status = start_staging(addresses); !status.ok()) return status;
   }
   Workers::Options workers;
   workers.socket = options_.socket;
@@ -73,6 +65,28 @@ absl::Status Agent::set_up() {
   absl::StatusOr<std::unique_ptr<Workers>> listening = Workers::listen(std::move(workers));
   if (!listening.ok()) return listening.status();
   workers_ = *std::move(listening);
+  return absl::OkStatus();
+}
+
+absl::Status Agent::start_staging(const std::vector<std::string>& addresses) {
+  staging_access_ = random_token();
+  StagingOptions staging;
+  staging.addresses = addresses;
+  staging.folder = options_.staging_folder;
+  staging.quota_bytes = static_cast<uint64_t>(options_.staging_quota);
+  staging.access = staging_access_;
+  absl::StatusOr<std::unique_ptr<StagingServer>> server = StagingServer::start(std::move(staging));
+  if (!server.ok()) return server.status();
+  staging_ = *std::move(server);
+  for (const FoundState& found : staging_->found()) {
+    const bool whole = found.status.ok();
+    options_.log(whole ? LogLevel::kInfo : LogLevel::kWarning,
+                 whole ? "staged state found" : "staged state lost",
+                 {{"key", found.key},
+                  {"bytes", std::to_string(found.bytes)},
+                  {"reason", whole ? "an earlier agent held it; its checksums hold"
+                                   : std::string(found.status.message())}});
+  }
   return absl::OkStatus();
 }
 

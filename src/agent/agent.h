@@ -29,7 +29,9 @@ struct AgentOptions {
   std::string socket;                      ///< where workers come
   std::string data_address = "127.0.0.1";  ///< that reaches the fabric
   int64_t staging_quota = 0;               ///< bytes of memory lent to the state of others; 0: none
-  std::string routes_file;                 ///< where route instructions are written; "": nowhere
+  /// Where staged state is kept, so that it outlives this process; "": nowhere but in it.
+  std::string staging_folder;
+  std::string routes_file;  ///< where route instructions are written; "": nowhere
   /// Remembers the highest fence, so that a restart does not let an older controller in; "": only
   /// in memory.
   std::string fence_file;
@@ -84,6 +86,7 @@ class Agent {
 
   explicit Agent(AgentOptions options) : options_(std::move(options)) {}
   absl::Status set_up();
+  absl::Status start_staging(const std::vector<std::string>& addresses);
   void load_fence();
 
   absl::Status prepare(const AgentCommand& command, Deadline deadline, AgentReply& reply);

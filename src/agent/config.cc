@@ -44,8 +44,9 @@ std::optional<AgentConfig> parse_agent_config(std::string_view text, std::string
   const std::optional<YamlValue> root = parse_yaml(text, file, diagnostics);
   if (!root) return std::nullopt;
   AgentConfig config;
-  const YamlMap map = root->map({"node", "slots", "controller", "socket", "data", "staging_quota",
-                                 "min_bandwidth", "routes_file", "insecure", "log"});
+  const YamlMap map =
+      root->map({"node", "slots", "controller", "socket", "data", "staging_quota", "staging_folder",
+                 "min_bandwidth", "routes_file", "insecure", "log"});
   const auto take_text = [&](std::string_view key, std::string& into) {
     if (const YamlValue* value = map.find(key)) into = value->nonempty_string().value_or(into);
   };
@@ -62,6 +63,7 @@ std::optional<AgentConfig> parse_agent_config(std::string_view text, std::string
   take_text("controller", config.controller);
   take_text("socket", config.socket);
   take_text("data", config.data);
+  take_text("staging_folder", config.staging_folder);
   take_text("routes_file", config.routes_file);
   take_bytes("staging_quota", config.staging_quota);
   take_bytes("min_bandwidth", config.min_bytes_per_s);
@@ -79,6 +81,11 @@ std::optional<AgentConfig> parse_agent_config(std::string_view text, std::string
   return config;
 }
 
+std::string staging_folder_of(const AgentConfig& config) {
+  if (!config.staging_folder.empty()) return config.staging_folder;
+  return config.socket == kDefaultAgentSocket ? "/dev/shm/monkeytree" : config.socket + ".staged";
+}
+
 std::string why_unusable(const AgentConfig& config) {
   if (!config.node.empty()) {
     const std::string why = why_no_node(config.node);
@@ -90,6 +97,10 @@ std::string why_unusable(const AgentConfig& config) {
   }
   if (config.socket.front() != '/') {
     return fmt::format("socket: expected an absolute path, found {}", quote(config.socket));
+  }
+  if (!config.staging_folder.empty() && config.staging_folder.front() != '/') {
+    return fmt::format("staging_folder: expected an absolute path, found {}",
+                       quote(config.staging_folder));
   }
   if (controller->loopback) return "";
   if (!config.insecure) {

@@ -17,8 +17,9 @@ struct AgentConfig {
   int slots = 0;     ///< 0: not told
   std::string controller = "127.0.0.1:7461";
   std::string socket = kDefaultAgentSocket;
-  std::string data;           ///< interface, prefix or address; "": loopback
-  int64_t staging_quota = 0;  ///< bytes
+  std::string data;            ///< interface, prefix or address; "": loopback
+  int64_t staging_quota = 0;   ///< bytes
+  std::string staging_folder;  ///< "": as of staging_folder_of()
   int64_t min_bytes_per_s = 0;
   std::string routes_file;
   bool insecure = false;
@@ -33,6 +34,10 @@ std::optional<AgentConfig> parse_agent_config(std::string_view text, std::string
 
 /// "1073741824", "64GiB", "500MB": bytes. nullopt where the text is none.
 std::optional<int64_t> parse_bytes(std::string_view text);
+
+/// Where staged state is kept: as configured; otherwise in /dev/shm, or beside the socket where
+/// that is not the usual one (several agents on one machine).
+std::string staging_folder_of(const AgentConfig& config);
 
 /// What is wrong with the configuration as a whole; empty where nothing is.
 std::string why_unusable(const AgentConfig& config);

@@ -17,7 +17,8 @@ TEST(AgentConfig, TakesEveryField) {
   Diagnostics diagnostics;
   const auto config = parse_agent_config(
       "node: n1\nslots: 8\ncontroller: 10.0.0.1:7461\nsocket: /tmp/a.sock\ndata: eth1\n"
-      "staging_quota: 64GiB\nmin_bandwidth: 100MB\nroutes_file: /run/routes.json\n"
+      "staging_quota: 64GiB\nstaging_folder: /dev/shm/mine\nmin_bandwidth: 100MB\nroutes_file: "
+      "/run/routes.json\n"
       "insecure: true\nlog: json\n",
       "agent.yaml", diagnostics);
   ASSERT_TRUE(config) << diagnostics.text();
@@ -28,12 +29,15 @@ TEST(AgentConfig, TakesEveryField) {
   wanted.socket = "/tmp/a.sock";
   wanted.data = "eth1";
   wanted.staging_quota = int64_t{64} << 30;
+  wanted.staging_folder = "/dev/shm/mine";
   wanted.min_bytes_per_s = 100'000'000;
   wanted.routes_file = "/run/routes.json";
   wanted.insecure = true;
   wanted.json_log = true;
   EXPECT_TRUE(*config == wanted);
   EXPECT_EQ(why_unusable(*config), "");
+  EXPECT_EQ(staging_folder_of(*config), "/dev/shm/mine");
+  EXPECT_EQ(staging_folder_of(AgentConfig()), "/dev/shm/monkeytree");
 }
 
 TEST(AgentConfig, TheExampleSaysTheDefaults) {

@@ -167,6 +167,7 @@ int run_agent(const AgentArguments& arguments) {
   options.slots = config->slots;
   options.socket = config->socket;
   options.staging_quota = config->staging_quota;
+  options.staging_folder = staging_folder_of(*config);
   options.min_bytes_per_s = static_cast<uint64_t>(config->min_bytes_per_s);
   options.routes_file = config->routes_file;
   options.fence_file = config->socket + ".epoch";

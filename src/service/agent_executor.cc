@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace monkeytree {
@@ -229,15 +230,13 @@ absl::Status AgentExecutor::transfer(const std::string& migration, const WorkerN
   if (to == kStagingNode) return to_staging(migration, worker, from, deadline);
   std::string sender = from, key;
   if (from == kStagingNode) {
-    for (const auto& [held, node] : hub_->staged()) {
-      if (split_staging_key(held).second != to_string(worker)) continue;
-      key = held;
-      sender = node;
-    }
-    if (key.empty()) {
+    const auto held = hub_->await_staged(worker, migration, deadline);
+    if (!held.ok()) return held.status();
+    if (!*held) {
       return absl::NotFoundError(
           fmt::format("no staging server has the state of worker {}", to_string(worker)));
     }
+    std::tie(key, sender) = **held;
   }
   const AgentReply open =
       hub_->call(to, command_for(AgentStep::kReceive, migration, worker), deadline);
@@ -304,6 +303,9 @@ absl::Status AgentExecutor::release(const std::string& migration, const WorkerNa
   if (node != kStagingNode) {
     return hub_->call(node, command_for(AgentStep::kRelease, migration, worker), deadline).status;
   }
+  // A controller that has just started does not know yet who has it.
+  const auto held = hub_->await_staged(worker, migration, deadline);
+  if (!held.ok()) return held.status();
   for (const auto& [key, holder] : hub_->staged()) {
     const auto [made_by, name] = split_staging_key(key);
     if (name != to_string(worker) || made_by == migration) continue;
@@ -313,6 +315,7 @@ absl::Status AgentExecutor::release(const std::string& migration, const WorkerNa
     if (!reply.status.ok()) return reply.status;
     hub_->forget_staged(key);
   }
+  hub_->remember_let_go(worker, migration);
   return absl::OkStatus();
 }
 

@@ -54,6 +54,7 @@ uint64_t AgentHub::came(AgentHello hello, AgentLink* link) {
   if (!node.routes.empty()) link->send(node.routes);
   node.undoing.clear();
   undo_late(node);
+  drop_late(node);
   changed_.notify_all();
   return node.session;
 }
@@ -82,6 +83,23 @@ void AgentHub::undo_late(Node& node) {
     undo.migration = migration;
     undo.timeout = milliseconds(30'000);
     node.link->send(undo);
+  }
+}
+
+void AgentHub::drop_late(Node& node) {
+  for (const auto& [worker, except] : let_go_) {
+    for (const StagedKey& staged : node.state.staged) {
+      const auto [made_by, name] = split_staging_key(staged.key);
+      if (name != to_string(worker) || made_by == except) continue;
+      AgentCommand drop;
+      drop.fence = options_.fence;
+      drop.step = AgentStep::kDrop;
+      drop.migration = except;
+      drop.worker = worker;
+      drop.key = staged.key;
+      drop.timeout = milliseconds(30'000);
+      node.link->send(drop);
+    }
   }
 }
 
@@ -238,6 +256,9 @@ void AgentHub::remember_undone(const std::string& migration) {
 void AgentHub::note_staged(const std::string& key, const std::string& node) {
   const std::lock_guard lock(mutex_);
   staged_[key] = node;
+  std::erase_if(let_go_, [&](const auto& one) {
+    return split_staging_key(key).second == to_string(one.first);
+  });
 }
 
 void AgentHub::forget_staged(const std::string& key) {
@@ -252,6 +273,45 @@ std::map<std::string, std::string> AgentHub::staged() const {
     for (const StagedKey& staged : node.state.staged) out.emplace(staged.key, name);
   }
   return out;
+}
+
+std::optional<std::pair<std::string, std::string>> AgentHub::find_staged(
+    const WorkerName& worker, const std::string& except) const {
+  const auto fits = [&](const std::string& key) {
+    const auto [made_by, name] = split_staging_key(key);
+    return name == to_string(worker) && made_by != except;
+  };
+  for (const auto& one : staged_) {
+    if (fits(one.first)) return one;
+  }
+  for (const auto& [name, node] : nodes_) {
+    for (const StagedKey& staged : node.state.staged) {
+      if (fits(staged.key)) return std::pair(staged.key, name);
+    }
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::optional<std::pair<std::string, std::string>>> AgentHub::await_staged(
+    const WorkerName& worker, const std::string& except, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  const Deadline all_there = started_ + options_.patience;
+  while (true) {
+    std::optional<std::pair<std::string, std::string>> found = find_staged(worker, except);
+    if (found || steady_clock::now() >= all_there) return found;
+    if (stopped_ || steady_clock::now() >= deadline) {
+      return absl::UnavailableError(fmt::format(
+          "the controller has just started, and no agent has come yet that has the staged state of "
+          "worker {}",
+          to_string(worker)));
+    }
+    changed_.wait_until(lock, std::min(deadline, all_there));
+  }
+}
+
+void AgentHub::remember_let_go(const WorkerName& worker, const std::string& except) {
+  const std::lock_guard lock(mutex_);
+  let_go_[worker] = except;
 }
 
 void AgentHub::cut_silent() {

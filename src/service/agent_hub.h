@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "inventory/scheduler.h"
@@ -93,6 +94,13 @@ class AgentHub {
   void note_staged(const std::string& key, const std::string& node);
   void forget_staged(const std::string& key);
   std::map<std::string, std::string> staged() const;  ///< by key: node
+  /// Waits until an agent has the worker's state staged, by another migration than `except`: its
+  /// key and node. Nullopt: nobody has, of all that had time to come since this process began.
+  /// Unavailable: the deadline came before that was known.
+  absl::StatusOr<std::optional<std::pair<std::string, std::string>>> await_staged(
+      const WorkerName& worker, const std::string& except, Deadline deadline);
+  /// An agent that comes only now with such a state is told to drop it.
+  void remember_let_go(const WorkerName& worker, const std::string& except);
 
   void cut_silent();
   void stop();
@@ -109,6 +117,9 @@ class AgentHub {
 
   /// What a migration that was undone has left behind, or brings only now, goes.
   void undo_late(Node& node);
+  void drop_late(Node& node);
+  std::optional<std::pair<std::string, std::string>> find_staged(const WorkerName& worker,
+                                                                 const std::string& except) const;
   /// The node where its session is that one.
   Node* current(const std::string& node, uint64_t session);
   void attend(Waiting& waiting, Deadline deadline);
@@ -120,6 +131,8 @@ class AgentHub {
   std::map<uint64_t, Waiting*> waiting_;  ///< by request
   std::deque<std::string> undone_;
   std::map<std::string, std::string> staged_;
+  std::map<WorkerName, std::string> let_go_;  ///< worker: the migration that let its state go
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   uint64_t last_request_ = 0, last_session_ = 0;
   bool stopped_ = false;
 };

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -84,7 +85,7 @@ absl::Status check_piece(const BufferSpec& buffer, uint64_t offset, uint64_t byt
                                            bytes, offset, quote(buffer.name), buffer.bytes));
 }
 
-/// Size and what of it has no memory yet, of a memfd that a peer has sent.
+/// Size and what of it has no memory yet, of a memfd that a peer has sent or a file of ours.
 struct MemfdSize {
   uint64_t bytes = 0;
   uint64_t missing = 0;
@@ -94,15 +95,24 @@ absl::StatusOr<MemfdSize> check_memfd(int fd) {
   struct stat info {};
   if (fstat(fd, &info) != 0) return system_error("fstat", errno);
   const int seals = fcntl(fd, F_GET_SEALS);
-  if (!S_ISREG(info.st_mode) || seals < 0) {
+  const bool ours_alone = info.st_uid == geteuid() && (info.st_mode & 0077) == 0;
+  if (!S_ISREG(info.st_mode) || (seals < 0 && !ours_alone)) {
     return absl::InvalidArgumentError("not an arena: no memfd");
   }
   // Without the seal the peer could cut the file short and this process would die of SIGBUS.
-  if ((seals & F_SEAL_SHRINK) == 0) {
+  if (!ours_alone && (seals & F_SEAL_SHRINK) == 0) {
     return absl::InvalidArgumentError("not an arena: not sealed against shrinking");
   }
   const auto bytes = static_cast<uint64_t>(info.st_size);
   return MemfdSize{bytes, bytes - std::min(bytes, static_cast<uint64_t>(info.st_blocks) * 512)};
+}
+
+absl::StatusOr<Fd> new_memory(const std::string& file) {
+  Fd fd(file.empty()
+            ? memfd_create("monkeytree-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING)
+            : ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (fd.valid()) return fd;
+  return system_error(file.empty() ? "memfd_create" : file, errno);
 }
 
 }  // namespace
@@ -114,12 +124,13 @@ absl::StatusOr<Arena> Arena::create(const Layout& layout, Options options) {
   arena.layout_ = layout;
   arena.geometry_ = *std::move(geometry);
   const uint64_t total = arena.geometry_.total_bytes;
-  arena.fd_ = Fd(memfd_create("monkeytree-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!arena.fd_.valid()) return system_error("memfd_create", errno);
+  absl::StatusOr<Fd> memory = new_memory(options.file);
+  if (!memory.ok()) return memory.status();
+  arena.fd_ = *std::move(memory);
   if (ftruncate(arena.fd(), static_cast<off_t>(total)) != 0) {
     return system_error(fmt::format("an arena of {} bytes", total), errno);
   }
-  if (fcntl(arena.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+  if (options.file.empty() && fcntl(arena.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
     return system_error("sealing an arena", errno);
   }
   if (options.prefault) {

@@ -49,14 +49,19 @@ class Arena {
     /// Allocates every page now, so that no first touch slows the move and running out of memory
     /// is an error here, not a signal later.
     bool prefault = true;
+    /// A file to make the arena in, in place of a memfd: it outlives this process until somebody
+    /// removes it. Must not be there yet.
+    std::string file = {};
   };
 
   /// A new arena of zeros, not committed. kInvalidArgument: the layout; kResourceExhausted: memory.
   static absl::StatusOr<Arena> create(const Layout& layout, Options options);
   static absl::StatusOr<Arena> create(const Layout& layout) { return create(layout, Options()); }
 
-  /// Maps an arena that another process made and may still write to. kInvalidArgument names what
-  /// is wrong: no memfd, not sealed against shrinking, a header or a directory that does not hold.
+  /// Maps an arena that another process made and may still write to, or a file that an earlier
+  /// process of this user made. kInvalidArgument names what is wrong: no memory that nobody else
+  /// can cut short (a memfd that is sealed, a file that is ours alone), a header or a directory that
+  /// does not hold.
   static absl::StatusOr<Arena> open(Fd fd, Options options);
   static absl::StatusOr<Arena> open(Fd fd) { return open(std::move(fd), Options()); }
 

@@ -14,11 +14,22 @@
 
 /// Staging: worker state held in the memory of a third machine, so that cycles of moves and full
 /// clusters work. A staged state is an arena of the server, known by a key; whoever knows the
-/// server's access word may use it. State survives its connections; it goes when its owner
-/// confirms that a successor lives, or with the server.
+/// server's access word may use it. State survives its connections and, where the server has a
+/// folder, its process: the next server of the folder finds what was whole, checks it by its
+/// checksums and goes on. It goes when its owner confirms that a successor lives.
 namespace monkeytree {
 
+/// A state that an earlier server of the folder left, and what became of it.
+struct FoundState {
+  std::string key;
+  uint64_t bytes = 0;
+  absl::Status status;  ///< kDataLoss: kept aside as FILE.damaged; kUnavailable: never whole, gone
+};
+
 struct StagingOptions {
+  /// Where states are files, in tmpfs; made where it is missing, for this user alone. Empty: in
+  /// memory that goes with the server.
+  std::string folder;
   std::vector<std::string> addresses = {"tcp:127.0.0.1:0", "shm:"};  ///< as of ReceiverOptions
   uint64_t quota_bytes = 0;   ///< of all arenas, headers included; what is being put counts
   size_t max_objects = 4096;  ///< keys held at once
@@ -38,6 +49,8 @@ struct StagedState {
 /// The server within a process (the agent's, or one of its own). Thread-safe.
 class StagingServer {
  public:
+  /// kInvalidArgument: no quota, or more than the folder's file system has; kAlreadyExists: another
+  /// server has the folder; kFailedPrecondition: it is not this user's alone.
   static absl::StatusOr<std::unique_ptr<StagingServer>> start(StagingOptions options);
   virtual ~StagingServer() = default;
 
@@ -45,6 +58,8 @@ class StagingServer {
   virtual uint64_t used_bytes() const = 0;
   /// In the order of keys.
   virtual std::vector<StagedState> states() const = 0;
+  /// What was in the folder at the start, in the order of keys.
+  virtual const std::vector<FoundState>& found() const = 0;
 };
 
 /// Asks a staging server. Each call is one connection and keeps to its deadline.

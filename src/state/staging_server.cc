@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "state/receiving.h"
 #include "state/staging.h"
+#include "state/staging_folder.h"
 
 namespace monkeytree {
 namespace {
@@ -32,6 +33,7 @@ class StagingServerOfArenas : public StagingServer {
   std::vector<Endpoint> endpoints() const override { return receiver_->endpoints(); }
   uint64_t used_bytes() const override { return *used_; }
   std::vector<StagedState> states() const override;
+  const std::vector<FoundState>& found() const override { return found_; }
 
  private:
   struct Held {
@@ -44,7 +46,11 @@ class StagingServerOfArenas : public StagingServer {
 
   void serve(Connection& connection, const std::string& access);
   absl::Status reserve(Connection& connection, std::string_view body);
-  absl::StatusOr<std::shared_ptr<Arena>> make_arena(const Layout& layout, uint64_t bytes);
+  absl::Status open_folder();
+  void remove_file(const std::string& key) const;
+  absl::StatusOr<std::shared_ptr<Arena>> make_arena(const std::string& key, const Layout& layout,
+                                                    uint64_t bytes);
+  std::shared_ptr<Arena> count(std::unique_ptr<Arena> arena, uint64_t bytes);
   absl::Status set_aside(const std::string& key, uint64_t bytes);
   absl::Status forward(Connection& connection, std::string_view body);
   absl::Status confirm(std::string_view body);
@@ -53,6 +59,8 @@ class StagingServerOfArenas : public StagingServer {
   void keep_house();
 
   const StagingOptions options_;
+  std::unique_ptr<StagingFolder> folder_;
+  std::vector<FoundState> found_;
   /// Outlives the server where an arena does.
   std::shared_ptr<std::atomic<uint64_t>> used_ = std::make_shared<std::atomic<uint64_t>>(0);
 
@@ -68,6 +76,7 @@ absl::Status StagingServerOfArenas::start() {
   if (options_.quota_bytes == 0) {
     return absl::InvalidArgumentError("a staging server needs a quota above 0 bytes");
   }
+  if (absl::Status status = open_folder(); !status.ok()) return status;
   ReceiverOptions receiver;
   receiver.addresses = options_.addresses;
   receiver.idle_timeout = options_.idle_timeout;
@@ -81,6 +90,28 @@ absl::Status StagingServerOfArenas::start() {
   return absl::OkStatus();
 }
 
+absl::Status StagingServerOfArenas::open_folder() {
+  if (options_.folder.empty()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<StagingFolder>> folder =
+      StagingFolder::open(options_.folder, options_.quota_bytes);
+  if (!folder.ok()) return folder.status();
+  folder_ = *std::move(folder);
+  for (StagingFolder::Kept& kept : folder_->recover(found_)) {
+    const uint64_t bytes = kept.arena->bytes();
+    Held& held = held_[kept.key];
+    held.bytes = bytes;
+    held.complete = true;
+    held.epoch = kept.arena->committed_epoch().value_or(0);
+    *used_ += bytes;
+    held.arena = count(std::move(kept.arena), bytes);
+  }
+  return absl::OkStatus();
+}
+
+void StagingServerOfArenas::remove_file(const std::string& key) const {
+  if (folder_) folder_->remove(key);
+}
+
 StagingServerOfArenas::~StagingServerOfArenas() {
   {
     const std::lock_guard lock(mutex_);
@@ -89,6 +120,10 @@ StagingServerOfArenas::~StagingServerOfArenas() {
   }
   if (house_keeper_.joinable()) house_keeper_.join();
   receiver_.reset();  // before what its threads use
+  for (const auto& [key, held] : held_) {
+    const bool whole = held.arena && held.arena->committed_epoch();  // its sender may know
+    if (!whole) remove_file(key);
+  }
 }
 
 std::vector<StagedState> StagingServerOfArenas::states() const {
@@ -110,6 +145,7 @@ void StagingServerOfArenas::settle() {
         held.complete = true;
         held.epoch = result->epoch;
       } else {
+        remove_file(at->first);
         held_.erase(at);
       }
     }
@@ -177,15 +213,29 @@ absl::Status StagingServerOfArenas::set_aside(const std::string& key, uint64_t b
   return absl::OkStatus();
 }
 
-// What is used goes down when the memory is really returned, whoever held it last.
-absl::StatusOr<std::shared_ptr<Arena>> StagingServerOfArenas::make_arena(const Layout& layout,
+absl::StatusOr<std::shared_ptr<Arena>> StagingServerOfArenas::make_arena(const std::string& key,
+                                                                         const Layout& layout,
                                                                          uint64_t bytes) {
-  absl::StatusOr<Arena> arena = Arena::create(layout);
+  Arena::Options options;
+  absl::Status status;
+  if (folder_) {
+    const absl::StatusOr<std::string> file = folder_->file_of(key);
+    status = file.status();
+    options.file = file.value_or("");
+  }
+  absl::StatusOr<Arena> arena =
+      status.ok() ? Arena::create(layout, options) : absl::StatusOr<Arena>(status);
   if (!arena.ok()) {
+    if (!absl::IsAlreadyExists(arena.status())) remove_file(key);
     *used_ -= bytes;
     return arena.status();
   }
-  return std::shared_ptr<Arena>(new Arena(*std::move(arena)), [used = used_, bytes](Arena* gone) {
+  return count(std::make_unique<Arena>(*std::move(arena)), bytes);
+}
+
+// What is used goes down when the memory is really returned, whoever held it last.
+std::shared_ptr<Arena> StagingServerOfArenas::count(std::unique_ptr<Arena> arena, uint64_t bytes) {
+  return std::shared_ptr<Arena>(arena.release(), [used = used_, bytes](Arena* gone) {
     delete gone;
     *used -= bytes;
   });
@@ -201,7 +251,7 @@ absl::Status StagingServerOfArenas::reserve(Connection& connection, std::string_
   if (!geometry.ok()) return geometry.status();
   const uint64_t bytes = geometry->total_bytes;
   if (absl::Status status = set_aside(request->key, bytes); !status.ok()) return status;
-  absl::StatusOr<std::shared_ptr<Arena>> arena = make_arena(*layout, bytes);
+  absl::StatusOr<std::shared_ptr<Arena>> arena = make_arena(request->key, *layout, bytes);
   Token token;
   {
     const std::lock_guard lock(mutex_);
@@ -213,6 +263,7 @@ absl::Status StagingServerOfArenas::reserve(Connection& connection, std::string_
     token = held.token;
     if (absl::Status status = receiver_->expect(token, *arena, deadline_in(options_.put_deadline));
         !status.ok()) {
+      remove_file(request->key);
       held_.erase(request->key);
       return status;
     }
@@ -263,6 +314,7 @@ absl::Status StagingServerOfArenas::confirm(std::string_view body) {
       return absl::NotFoundError(fmt::format("no state is staged as {}", quote(body)));
     }
     gone = std::move(at->second);
+    remove_file(at->first);
     held_.erase(at);
   }
   if (!gone.complete) receiver_->cancel(gone.token);

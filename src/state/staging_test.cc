@@ -2,8 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "state/test_state.h"
@@ -146,6 +154,146 @@ TEST(Staging, ChurnLeavesNothingBehind) {
   EXPECT_LT(refused, 45);
   EXPECT_EQ(server->used_bytes(), 0U);
   EXPECT_TRUE(server->states().empty());
+}
+
+/// A folder that is gone with the test.
+class InAFolder : public testing::Test {
+ protected:
+  InAFolder() {
+    std::string name = "/tmp/monkeytree_staging_XXXXXX";
+    folder_ = std::string(mkdtemp(name.data())) + "/staged";
+    options_.folder = folder_;
+    options_.quota_bytes = uint64_t{1} << 30;
+  }
+  ~InAFolder() override {
+    std::filesystem::remove_all(std::filesystem::path(folder_).parent_path());
+  }
+
+  std::unique_ptr<StagingServer> start() const {
+    absl::StatusOr<std::unique_ptr<StagingServer>> server = StagingServer::start(options_);
+    EXPECT_TRUE(server.ok()) << server.status();
+    return *std::move(server);
+  }
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+      names.push_back(entry.path().filename());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  /// Changes a byte of a staged state, far behind its header.
+  void spoil(const std::string& file) const {
+    std::fstream bytes(folder_ + "/" + file, std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekg(-5000, std::ios::end);
+    const int old = bytes.get();
+    bytes.seekp(-5000, std::ios::end);
+    bytes.put(static_cast<char>(old ^ 1));
+  }
+
+  std::string folder_;
+  StagingOptions options_;
+};
+
+TEST_F(InAFolder, TheNextServerHasTheStateBitForBit) {
+  const auto source = drawn_state(6, 42);
+  {
+    const auto server = start();
+    StagingClient client(server->endpoints()[1], "");
+    ASSERT_TRUE(client.put("1.0.0:j7/0/3", *source, quick()).ok());
+    ASSERT_TRUE(client.put("other", *source, quick()).ok());
+    ASSERT_TRUE(client.reserve("half", source->layout(), kSoon).ok());
+    EXPECT_EQ(files(),
+              (std::vector<std::string>{"1.0.0%3Aj7%2F0%2F3.state", "half.state", "other.state"}));
+  }
+  for (size_t transport : {size_t{0}, size_t{1}}) {
+    const auto server = start();
+    ASSERT_EQ(server->states().size(), 2U);
+    EXPECT_EQ(server->states()[0].key, "1.0.0:j7/0/3");
+    EXPECT_TRUE(server->states()[0].complete);
+    EXPECT_EQ(server->states()[0].epoch, 42U);
+    EXPECT_EQ(server->used_bytes(), 2 * source->bytes());
+    StagingClient client(server->endpoints()[transport], "");
+    const auto target = make_arena(source->layout());
+    const auto got = client.get("1.0.0:j7/0/3", target, quick());
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_TRUE(same_bytes(*source, *target));
+    EXPECT_EQ(target->committed_epoch(), 42U);
+    EXPECT_EQ(client.put("other", *source, quick()).status().code(),
+              absl::StatusCode::kAlreadyExists);
+  }
+  {
+    const auto server = start();
+    StagingClient client(server->endpoints()[1], "");
+    EXPECT_TRUE(client.confirm("1.0.0:j7/0/3", kSoon).ok());
+    EXPECT_TRUE(client.confirm("other", kSoon).ok());
+    EXPECT_EQ(server->used_bytes(), 0U);
+    EXPECT_TRUE(files().empty());
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_));
+}
+
+TEST_F(InAFolder, AKilledServerLeavesWhatWasWhole) {
+  const auto source = drawn_state(7, 9);
+  int ready[2] = {-1, -1};
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto server = start();
+    StagingClient client(server->endpoints()[1], "");
+    const bool put = client.put("whole", *source, quick()).ok() &&
+                     client.reserve("half", source->layout(), kSoon).ok();
+    [[maybe_unused]] const ssize_t told = write(ready[1], put ? "y" : "n", 1);
+    while (true) pause();
+  }
+  char byte = 'n';
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  EXPECT_EQ(byte, 'y');
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+  const auto server = start();
+  ASSERT_EQ(server->found().size(), 2U);
+  EXPECT_EQ(server->found()[0].key, "half");
+  EXPECT_TRUE(absl::IsUnavailable(server->found()[0].status));
+  EXPECT_TRUE(server->found()[1].status.ok());
+  EXPECT_EQ(files(), std::vector<std::string>{"whole.state"});
+  StagingClient client(server->endpoints()[1], "");
+  const auto target = make_arena(source->layout());
+  ASSERT_TRUE(client.get("whole", target, quick()).ok());
+  EXPECT_TRUE(same_bytes(*source, *target));
+}
+
+TEST_F(InAFolder, ADamagedStateIsPutAsideAndSaidSo) {
+  const auto source = drawn_state(8, 1);
+  {
+    const auto server = start();
+    StagingClient client(server->endpoints()[1], "");
+    ASSERT_TRUE(client.put("a", *source, quick()).ok());
+  }
+  spoil("a.state");
+  const auto server = start();
+  ASSERT_EQ(server->found().size(), 1U);
+  EXPECT_EQ(server->found()[0].status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(server->states().empty());
+  EXPECT_EQ(files(), std::vector<std::string>{"a.state.damaged"});
+  StagingClient client(server->endpoints()[1], "");
+  EXPECT_TRUE(client.put("a", *source, quick()).ok());
+}
+
+TEST_F(InAFolder, IsOneServersAloneAndMustHaveRoom) {
+  const auto server = start();
+  EXPECT_EQ(StagingServer::start(options_).status().code(), absl::StatusCode::kAlreadyExists);
+  StagingOptions other = options_;
+  other.folder += "2";
+  ASSERT_EQ(mkdir(other.folder.c_str(), 0755), 0);
+  EXPECT_EQ(StagingServer::start(other).status().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_EQ(chmod(other.folder.c_str(), 0700), 0);
+  other.quota_bytes = uint64_t{1} << 62;
+  const absl::Status status = StagingServer::start(other).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("remount"));
 }
 
 }  // namespace

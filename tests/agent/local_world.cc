@@ -129,6 +129,7 @@ class LocalWorld final : public World {
     options.socket = socket(node);
     options.fence_file = socket(node) + ".epoch";
     options.staging_quota = staging_quota;
+    options.staging_folder = socket(node) + ".staged";
     options.settle = std::chrono::milliseconds(10'000);
     agents_[node] = std::make_unique<LocalAgent>(hub_, options);
   }

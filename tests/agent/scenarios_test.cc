@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <set>
 #include <string>
 #include <thread>
@@ -182,6 +183,29 @@ TEST_P(Interrupted, ControllerRestarted) {
   });
   s.goes_on();
   s.check_logs();
+}
+
+TEST_P(Interrupted, AllKilledWhileAWorkerIsStaged) {
+  constexpr int64_t kQuota = 4 << 20;
+  Scenario s({"n1", "n2", "n3"}, kQuota);
+  s.start_job({"n1", "n2", "n3"});
+  s.move(s.plan("1.0.0", {{0, kStagingNode}}));
+  s.move(s.plan("1.1.0", {{0, "n1"}}), [&](ScenarioStep step) {
+    if (step != GetParam()) return;
+    for (const char* node : {"n1", "n2", "n3"}) s.world().kill_agent(node);
+    s.world().restart_controller();
+    for (const char* node : {"n1", "n2", "n3"}) s.world().start_agent(node, kQuota);
+  });
+  s.goes_on();
+  s.check_logs();
+  // What was staged has been let go of.
+  for (const char* node : {"n1", "n2", "n3"}) {
+    std::error_code none;
+    for (const auto& file :
+         std::filesystem::directory_iterator(s.world().socket(node) + ".staged", none)) {
+      ADD_FAILURE() << file.path();
+    }
+  }
 }
 
 TEST_P(Interrupted, ConnectionCut) {
