@@ -23,6 +23,8 @@ constexpr std::array<std::string_view, 3> kModes = {"observe", "recommend", "enf
 constexpr double kDay_s = 86400;
 constexpr int kMostCoalesced = 5;  ///< times coalesce_ms
 constexpr std::string_view kKillSwitch = "paused";
+/// Under which the journal keeps that a person has cancelled a running plan, until it has ended.
+std::string cancelled_key(int64_t plan) { return fmt::format("cancelled {}", plan); }
 constexpr std::string_view kReservationPrefix = "plan-";
 
 Deadline in_seconds(double seconds) {
@@ -131,8 +133,13 @@ absl::Status Controller::recover() {
   for (const PlanEntry& plan : *plans) {
     absl::StatusOr<std::vector<Migration>> migrations = parts_.journal.migrations(plan.id);
     if (!migrations.ok()) return migrations.status();
-    tell("recover", fmt::format("plan {} was under way; going on with it", plan.id));
-    launch(plan.id, std::move(*migrations), {});
+    const absl::StatusOr<std::optional<std::string>> by =
+        parts_.journal.get(cancelled_key(plan.id));
+    if (!by.ok()) return by.status();
+    const bool cancelled = !by->value_or("").empty();
+    tell("recover", fmt::format("plan {} was under way{}; going on with it", plan.id,
+                                cancelled ? " and is cancelled by " + **by : ""));
+    launch(plan.id, std::move(*migrations), {}, cancelled);
   }
   return absl::OkStatus();
 }
@@ -383,7 +390,8 @@ absl::Status Controller::run_plan(int64_t id, const std::vector<Round>& rounds) 
   return absl::OkStatus();
 }
 
-void Controller::launch(int64_t id, std::vector<Migration> migrations, std::vector<Round> rounds) {
+void Controller::launch(int64_t id, std::vector<Migration> migrations, std::vector<Round> rounds,
+                        bool cancelled) {
   const std::lock_guard lock(mutex_);
   Running& running = running_[id];
   std::set<std::string> jobs;
@@ -406,6 +414,8 @@ void Controller::launch(int64_t id, std::vector<Migration> migrations, std::vect
   hooks.trouble = [this](const std::string& text) { tell("trouble", text); };
   running.run = std::make_unique<PlanRun>(id, std::move(migrations), mover_, parts_.scheduler,
                                           parts_.journal, parts_.wall_s, std::move(hooks));
+  running.cancelled = cancelled;
+  if (cancelled) running.run->give_up();
   running.thread = std::jthread([this, id, run = running.run.get()](const std::stop_token& stop) {
     const PlanRun::End end = run->run(stop);
     {
@@ -453,7 +463,8 @@ void Controller::reap() {
     const PlanState state = done                ? PlanState::kDone
                             : running.cancelled ? PlanState::kCancelled
                                                 : PlanState::kFailed;
-    const absl::Status written = parts_.journal.set_plan_state(id, state, reason, now_s);
+    absl::Status written = parts_.journal.set_plan_state(id, state, reason, now_s);
+    if (running.cancelled) written.Update(parts_.journal.set(cancelled_key(id), ""));
     if (!written.ok()) set_trouble(fmt::format("the journal: {}", text_of(written)));
     routes_stale_ = true;
     tell("end",
@@ -669,12 +680,25 @@ absl::Status Controller::approve(int64_t plan, std::string_view by) {
 
 absl::Status Controller::cancel(int64_t plan, std::string_view by) {
   const std::lock_guard turn(turn_);
+  const auto running = [&]() -> Running* {
+    const auto found = running_.find(plan);
+    return found == running_.end() || found->second.end ? nullptr : &found->second;
+  };
+  bool runs = false;
   {
     const std::lock_guard lock(mutex_);
-    const auto running = running_.find(plan);
-    if (running != running_.end() && !running->second.end) {
-      running->second.cancelled = true;
-      running->second.run->give_up();
+    runs = running() != nullptr;
+  }
+  // Written down first: a controller that is killed before the plan ends goes on cancelling it.
+  if (runs) {
+    absl::Status status = parts_.journal.set(cancelled_key(plan), by.empty() ? "somebody" : by);
+    if (!status.ok()) return status;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (Running* const found = running()) {
+      found->cancelled = true;
+      found->run->give_up();
     } else if (!proposal_ || proposal_->id != plan || proposal_->state != PlanState::kWaiting) {
       return absl::FailedPreconditionError(
           fmt::format("plan {} is neither waiting nor running", plan));

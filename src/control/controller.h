@@ -142,7 +142,8 @@ class Controller {
   Plan make_plan();
   void propose(const Plan& plan);
   absl::Status run_plan(int64_t id, const std::vector<Round>& rounds);
-  void launch(int64_t id, std::vector<Migration> migrations, std::vector<Round> rounds);
+  void launch(int64_t id, std::vector<Migration> migrations, std::vector<Round> rounds,
+              bool cancelled = false);
   void supersede_waiting(std::string_view why);
   void route();
   void publish(const Observation& seen);

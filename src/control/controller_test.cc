@@ -347,6 +347,30 @@ TEST_F(ControllerTest, ARunningPlanIsCancelledBeforeItsPointOfNoReturn) {
   EXPECT_TRUE(cluster_.observe(Deadline::max())->holds.empty());
 }
 
+TEST_F(ControllerTest, ACancellationOutlivesARestart) {
+  agents_.hold_up("pause");
+  collide();
+  controller().reconcile();
+  ASSERT_THAT(controller().view().running, SizeIs(1));
+  const int64_t plan = controller().view().running[0];
+  ASSERT_TRUE(controller().cancel(plan, "ann").ok());
+  // It stops after the step under way, before it has turned back.
+  std::thread later([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    agents_.let_go();
+  });
+  restart();
+  later.join();
+  ASSERT_TRUE(journal_->set("paused", "by nobody").ok());  // no further plan
+  ASSERT_TRUE(controller().start().ok());
+  controller().wait_for_plans();
+  settle();
+  EXPECT_EQ((*journal_->plan(plan))->state, PlanState::kCancelled);
+  EXPECT_EQ(excess_now(), 2);
+  EXPECT_TRUE(cluster_.observe(Deadline::max())->holds.empty());
+  EXPECT_EQ(**journal_->get("cancelled " + std::to_string(plan)), "");
+}
+
 TEST_F(ControllerTest, PlansRunBesideEachOther) {
   rules_.policy.moves_per_hour = 100;
   agents_.hold_up("pause");
