@@ -61,6 +61,7 @@ absl::Status Agent::set_up() {
   workers.welcome = {options_.node, options_.data_address};
   workers.log = options_.log;
   workers.settle = options_.settle;
+  workers.job_of = options_.job_of;
   workers.changed = [this] { note_change(); };
   absl::StatusOr<std::unique_ptr<Workers>> listening = Workers::listen(std::move(workers));
   if (!listening.ok()) return listening.status();

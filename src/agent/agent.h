@@ -35,8 +35,9 @@ struct AgentOptions {
   /// Remembers the highest fence, so that a restart does not let an older controller in; "": only
   /// in memory.
   std::string fence_file;
-  std::chrono::milliseconds settle{5000};  ///< as of Workers::Options
-  uint64_t min_bytes_per_s = 0;            ///< a slower path is refused before the bulk copy
+  std::chrono::milliseconds settle{5000};                   ///< as of Workers::Options
+  std::function<std::string(pid_t)> job_of = slurm_job_of;  ///< as of Workers::Options
+  uint64_t min_bytes_per_s = 0;  ///< a slower path is refused before the bulk copy
   LogSink log = [](LogLevel, std::string_view, const LogFields&) {};
 };
 

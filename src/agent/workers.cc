@@ -192,8 +192,29 @@ void Workers::handle_hello(int socket, const WorkerHello& hello, Fd arena) {
   close_connection(socket);
 }
 
-/// A process speaks for one worker, a worker has one process.
-std::string Workers::why_not_admitted(const Connection& connection, const WorkerHello& hello) {
+/// A process that runs in the job has a better right to the worker's name than one that only says
+/// so: any user of the machine may come here first.
+void Workers::remove_pretenders(const Connection& connection, const WorkerHello& hello) {
+  std::vector<WorkerPointer> pretenders;
+  for (const auto& [instance, worker] : workers_) {
+    const bool same_job = worker->now.name.job == hello.name.job;
+    const bool of_another = worker->process.user != connection.process.user;
+    const bool takes_name =
+        worker->now.name == hello.name && worker->process.process != connection.process.process;
+    if (same_job && !worker->proven && (of_another || takes_name)) pretenders.push_back(worker);
+  }
+  for (const WorkerPointer& worker : pretenders) {
+    say(LogLevel::kWarning, "worker refused", *worker,
+        {{"reason", fmt::format("process {} runs in the job, this one does not",
+                                connection.process.process)}});
+    tell(*worker, AgentRefused{"another process speaks for the worker, and runs in its job"});
+    remove(worker->instance);
+  }
+}
+
+/// A process speaks for one worker, a worker has one process, a job has one user.
+std::string Workers::why_not_admitted(const Connection& connection, const WorkerHello& hello,
+                                      bool proven) {
   const auto same_process = [&](const Worker& worker) {
     return worker.process.process == connection.process.process && connection.process.process != 0;
   };
@@ -204,6 +225,11 @@ std::string Workers::why_not_admitted(const Connection& connection, const Worker
     if (worker->now.name == hello.name && !same_process(*worker)) {
       return fmt::format("worker {} is there already, as process {}", to_string(hello.name),
                          worker->process.process);
+    }
+    if (worker->now.name.job == hello.name.job && !proven &&
+        worker->process.user != connection.process.user) {
+      return fmt::format("job {} is user {}'s here, the process is user {}'s", hello.name.job,
+                         worker->process.user, connection.process.user);
     }
     if (worker->now.name != hello.name && same_process(*worker)) {
       return fmt::format("the process speaks for worker {} already", to_string(worker->now.name));
@@ -239,7 +265,10 @@ Workers::WorkerPointer Workers::add(const Connection& connection) {
 
 absl::Status Workers::admit(int socket, const WorkerHello& hello, Fd fd) {
   Connection& connection = connections_.at(socket);
-  if (const std::string why = why_not_admitted(connection, hello); !why.empty()) {
+  // A successor runs in a hold of its own, so that nothing is to be concluded from another job.
+  const bool proven = options_.job_of(connection.process.process) == hello.name.job;
+  if (proven) remove_pretenders(connection, hello);
+  if (const std::string why = why_not_admitted(connection, hello, proven); !why.empty()) {
     return absl::AlreadyExistsError(why);
   }
   if (!fd.valid()) return absl::InvalidArgumentError("hello comes without the arena's memfd");
@@ -260,6 +289,7 @@ absl::Status Workers::admit(int socket, const WorkerHello& hello, Fd fd) {
     return absl::InvalidArgumentError("paused, but its arena is not committed");
   }
   if (!worker) worker = add(connection);
+  worker->proven = proven;
   if (worker->socket >= 0) connections_.erase(worker->socket);  // it has lost that one
   worker->arena = std::move(arena);
   worker->arena_inode = inode;

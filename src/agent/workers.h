@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "agent/packet_socket.h"
+#include "agent/slurm_job.h"
 #include "state/arena.h"
 #include "state/fd.h"
 #include "state/transfer.h"
@@ -44,6 +45,8 @@ class Workers {
     /// How long the state of a worker that ended while paused is kept for who may still want it.
     std::chrono::milliseconds keep{3'600'000};
     size_t max_workers = 256;
+    /// The scheduler's job that a process runs in; "" where that cannot be told.
+    std::function<std::string(pid_t)> job_of = slurm_job_of;
   };
   static absl::StatusOr<std::unique_ptr<Workers>> listen(Options options);
   ~Workers();
@@ -96,6 +99,7 @@ class Workers {
     uint64_t instance = 0;
     WorkerHello now;  ///< as of its last message
     PeerProcess process;
+    bool proven = false;  ///< it runs in the job that it speaks for
     Fd process_fd;
     int socket = -1;          ///< of its connection; -1 while it has lost us
     uint64_t connection = 0;  ///< counts its connections
@@ -133,7 +137,8 @@ class Workers {
   absl::Status admit(int socket, const WorkerHello& hello, Fd fd);
   static absl::StatusOr<std::shared_ptr<Arena>> open_arena(const WorkerHello& hello, Fd fd);
   std::shared_ptr<Worker> add(const Connection& connection);
-  std::string why_not_admitted(const Connection& connection, const WorkerHello& hello);
+  std::string why_not_admitted(const Connection& connection, const WorkerHello& hello, bool proven);
+  void remove_pretenders(const Connection& connection, const WorkerHello& hello);
   void take(Worker& worker, const FromWorker& message);
   void take_paused(Worker& worker, const WorkerPaused& message);
   void close_connection(int socket);

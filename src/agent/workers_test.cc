@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "agent/agent.h"
+#include "agent/slurm_job.h"
 #include "base/file.h"
 
 /// What processes may say to an agent, told by hand-written packets.
@@ -92,6 +93,9 @@ class WorkersTest : public testing::Test {
     options.socket = folder_ / "agent.sock";
     options.fence_file = folder_ / "epoch";
     options.settle = milliseconds(50);
+    options.job_of = [this](pid_t process) {
+      return process == getpid() && in_job_ ? std::string("4711") : std::string();
+    };
     agent_ = Agent::start(options).value();
   }
   Peer peer() const { return Peer(folder_ / "agent.sock"); }
@@ -113,6 +117,7 @@ class WorkersTest : public testing::Test {
   std::vector<WorkerState> workers() const { return agent_->state().workers; }
 
   Folder folder_;
+  std::atomic<bool> in_job_ = false;  ///< what the scheduler's cgroups say of this process
   std::unique_ptr<Agent> agent_;
 };
 
@@ -345,6 +350,54 @@ TEST_F(WorkersTest, RoutesAreWrittenWhole) {
 TEST(LogLine, IsSafeOnATerminal) {
   EXPECT_EQ(log_line("worker came", {{"worker", "4711/0/1"}, {"why", "a \"b\"\x1b"}, {"no", ""}}),
             "event=\"worker came\" worker=4711/0/1 why=\"a \\\"b\\\"\\\\x1b\" no=\"\"");
+}
+
+TEST_F(WorkersTest, WhoRunsInTheJobTakesItsNameFromWhoOnlySaysSo) {
+  int ready[2] = {-1, -1};
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t pretender = fork();
+  if (pretender == 0) {
+    const Arena arena = make_arena();
+    Peer one = peer();
+    bool taken = one.say(hello_for(arena), arena.fd()).ok();
+    const std::optional<ToWorker> welcome = one.hear();
+    taken = taken && welcome && std::holds_alternative<AgentWelcome>(*welcome);
+    (void)!write(ready[1], taken ? "y" : "n", 1);
+    const std::optional<ToWorker> answer = one.hear();
+    _exit(answer && std::holds_alternative<AgentRefused>(*answer) ? 0 : 1);
+  }
+  char byte = 'n';
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  EXPECT_EQ(byte, 'y');
+  const Arena arena = make_arena();
+  EXPECT_NE(
+      refusal_of(write_packet(FromWorker(hello_for(arena))), arena.fd()).find("is there already"),
+      std::string::npos);
+  in_job_ = true;
+  Peer real = peer();
+  ASSERT_TRUE(real.say(hello_for(arena), arena.fd()).ok());
+  const std::optional<ToWorker> welcome = real.hear();
+  EXPECT_TRUE(welcome && std::holds_alternative<AgentWelcome>(*welcome));
+  int status = -1;
+  waitpid(pretender, &status, 0);
+  EXPECT_EQ(status, 0);
+  close(ready[0]);
+  close(ready[1]);
+}
+
+TEST(SlurmJob, IsWhereSlurmMakesIt) {
+  EXPECT_EQ(job_in_cgroups("0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0\n"),
+            "4711");
+  EXPECT_EQ(job_in_cgroups("0::/system.slice/n1_slurmstepd.scope/job_7/step_extern\n"), "7");
+  EXPECT_EQ(job_in_cgroups("5:cpu,cpuacct:/\n4:memory:/slurm/uid_1000/job_12/step_0/task_0\n"),
+            "12");
+  EXPECT_EQ(job_in_cgroups("4:freezer:/slurm_n3/uid_0/job_3\n"), "3");
+  for (const char* text :
+       {"", "0::/\n", "0::/user.slice/user-1000.slice/job_4711\n", "x", "0::/slurm/job_1/x\n",
+        "0::/user.slice/system.slice/slurmstepd.scope/job_1\n",
+        "0::/system.slice/slurmstepd.scope/job_1x\n", "1:a:/slurm/uid_/job_1\n"}) {
+    EXPECT_EQ(job_in_cgroups(text), "") << text;
+  }
 }
 
 }  // namespace
