@@ -130,8 +130,8 @@ export class ClusterMap {
   private layOut(): void {
     const cluster = this.cluster;
     if (!cluster) return;
-    const slots = Math.max(1, ...cluster.nodes.map((node) => node.slots));
-    const most = Math.max(1, ...cluster.racks.map((rack) => rack.nodes.length));
+    const slots = cluster.nodes.reduce((most, node) => Math.max(most, node.slots), 1);
+    const most = cluster.racks.reduce((sofar, rack) => Math.max(sofar, rack.nodes.length), 1);
     this.perSlot = slots <= 8 && slots * most <= 256;
     const places = this.perSlot ? slots * most : most;
     this.perRow = Math.max(4, places <= 64 ? Math.min(8, places) : 16);
