@@ -28,8 +28,8 @@ class World:
     """Logical ranks and the store where they meet. Ranks stay; hosts change under them."""
 
     def __init__(self, rank, size, address, port, timeout_s=60.0, groups=None, local=None):
-        """`local`: the LocalRanks of a worker of several ranks. `groups`: lists of ranks by kind, such as those of rank_groups(); every rank in exactly one
-        list of each kind."""
+        """`groups`: lists of ranks by kind, such as those of rank_groups(); every rank in exactly one
+        list of each kind. `local`: the LocalRanks of a worker of several ranks."""
         self.rank = rank
         self.size = size
         self.local = local

@@ -188,6 +188,9 @@ class Migratable:
         specs = [(name, _bytes_of(tensor), 4096 if _bytes_of(tensor) >= 4096 else 64)
                  for name, tensor, _ in found]
         specs.append(("objects", object_bytes, 64))
+        # All ranks of a successor, before its agent can hear of it: see _build_beside().
+        if os.environ.get("MONKEYTREE_SUCCESSOR_OF"):
+            self.world.announce_successor(os.environ["MONKEYTREE_SUCCESSOR_OF"])
         if self.world.local is None:
             self._prefix = ""
             self.arena = Arena.create(specs)
@@ -329,8 +332,6 @@ class Migratable:
     def start(self):
         """Joins the job. A successor waits for its state and then for its turn; the first workers
         take parameters and buffers from the first of their replicas."""
-        if self.worker.successor_of:
-            self.world.announce_successor(self.worker.successor_of)
         self.worker.start()
         if self.worker.successor_of:
             self._build(self.worker.successor_of)
