@@ -570,7 +570,11 @@ void Controller::route() {
 }
 
 void Controller::publish(const Observation& seen) {
-  auto snapshot = std::make_shared<const Snapshot>(mirror_.snapshot());
+  // Most turns change nothing, and to compare is cheaper than to copy.
+  std::shared_ptr<const Snapshot> snapshot = view().snapshot;
+  if (!snapshot || *snapshot != mirror_.snapshot()) {
+    snapshot = std::make_shared<const Snapshot>(mirror_.snapshot());
+  }
   const std::lock_guard lock(mutex_);
   view_.snapshot = std::move(snapshot);
   view_.held_back = held_back_;

@@ -213,6 +213,7 @@ absl::Status Journal::add_migrations(const std::vector<Migration>& migrations, d
   const std::lock_guard lock(*mutex_);
   absl::StatusOr<Transaction> transaction = begin();
   if (!transaction.ok()) return transaction.status();
+  recent_.reset();
   int64_t number = 0;
   for (const Migration& migration : migrations) {
     absl::StatusOr<Statement> insert = database_.prepare(
@@ -229,6 +230,7 @@ absl::Status Journal::add_migrations(const std::vector<Migration>& migrations, d
 }
 
 absl::Status Journal::write_state(const Migration& migration, double now_s) {
+  recent_.reset();
   absl::StatusOr<Statement> update =
       database_.prepare("UPDATE migrations SET state=?, ended=?, ended_s=?, document=? WHERE id=?");
   if (!update.ok()) return update.status();
@@ -327,9 +329,22 @@ absl::StatusOr<std::vector<StepEntry>> Journal::steps(int64_t plan) const {
 
 absl::StatusOr<std::vector<Journal::PastMove>> Journal::moves_since(double since_s) const {
   const std::lock_guard lock(*mutex_);
+  if (!recent_ || since_s < recent_->since_s) {
+    absl::StatusOr<std::vector<PastMove>> moves = read_moves(since_s);
+    if (!moves.ok()) return moves.status();
+    recent_ = {since_s, *std::move(moves)};
+  }
+  recent_->since_s = since_s;
+  std::erase_if(recent_->moves,
+                [&](const PastMove& move) { return !move.under_way && move.ended_s < since_s; });
+  return recent_->moves;
+}
+
+absl::StatusOr<std::vector<Journal::PastMove>> Journal::read_moves(double since_s) const {
   // A staged move is counted where its second half is: both belong to one plan.
   absl::StatusOr<Statement> query = database_.prepare(
-      "SELECT document, id, ifnull(ended_s, began_s), ended=0 OR ended_s>=?1 FROM migrations WHERE "
+      "SELECT document, id, ifnull(ended_s, began_s), ended=0 OR ended_s>=?1, ended=0 FROM "
+      "migrations WHERE "
       "plan IN (SELECT plan FROM migrations WHERE ended=0 OR (state='released' AND ended_s>=?1)) "
       "AND (ended=0 OR state='released') ORDER BY plan, number");
   if (!query.ok()) return query.status();
@@ -352,7 +367,9 @@ absl::StatusOr<std::vector<Journal::PastMove>> Journal::moves_since(double since
       }
       const std::string from =
           move.from == kStagingName ? std::exchange(unloaded[move.worker], "") : move.from;
-      if (query->integer(3) != 0) moves.push_back({move.worker, from, move.to, query->real(2)});
+      if (query->integer(3) != 0) {
+        moves.push_back({move.worker, from, move.to, query->real(2), query->integer(4) != 0});
+      }
     }
   }
 }

@@ -100,9 +100,11 @@ class Journal {
   struct PastMove {
     WorkerName worker;
     std::string from, to;  ///< nodes; a staged move is one, from where it was
-    double ended_s = 0;
+    double ended_s = 0;    ///< where under way: when it began
+    bool under_way = false;
   };
-  /// Moves carried out since then, and those under way, in the order in which they began.
+  /// Moves carried out since then, and those under way, in the order in which they began. Read
+  /// from the disk only where a migration was written since the last call, or for a longer time.
   absl::StatusOr<std::vector<PastMove>> moves_since(double since_s) const;
 
   absl::Status add_event(double time_s, std::string_view kind, std::string_view text,
@@ -129,10 +131,18 @@ class Journal {
   absl::StatusOr<Statement> change(std::string_view sql) const;
   absl::StatusOr<Transaction> begin() const;
   absl::Status write_state(const Migration& migration, double now_s);
+  absl::StatusOr<std::vector<PastMove>> read_moves(double since_s) const;
 
   mutable std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
   Database database_;
   std::function<bool()> may_write_;
+
+  /// What moves_since() read last; good until a migration is written.
+  struct Recent {
+    double since_s = 0;
+    std::vector<PastMove> moves;
+  };
+  mutable std::optional<Recent> recent_;
 };
 
 }  // namespace monkeytree

@@ -9,13 +9,8 @@ namespace {
 /// Places of removed jobs that are put up with before the planner is made anew.
 constexpr size_t kMostRemoved = 1000;
 
-std::vector<std::string_view> node_names(const Snapshot& snapshot, GroupId group) {
-  std::vector<std::string_view> names;
-  for (const NodeId node : snapshot.groups[group].workers) {
-    names.push_back(snapshot.nodes[node].name);
-  }
-  return names;
-}
+/// So many jobs that have ended are passed over before one is searched by its name.
+constexpr size_t kGap = 4;
 
 GroupId group_of(const Snapshot& snapshot, JobId job, int index) {
   return GroupId{snapshot.jobs[job].first_group.value + index};
@@ -49,7 +44,8 @@ void Mirror::rebuild(const Snapshot& observed) {
   planner_.emplace(observed);
   jobs_.clear();
   nodes_.clear();
-  movable_.clear();
+  places_ = {};
+  order_.clear();
   waiting_.clear();
   removed_ = 0;
   states_ = IdVector<NodeId, NodeState>(observed.nodes.size());
@@ -59,9 +55,30 @@ void Mirror::rebuild(const Snapshot& observed) {
   }
   for (size_t j = 0; j < observed.jobs.size(); ++j) {
     jobs_[observed.jobs[JobId(j)].id] = JobId(j);
-    movable_[observed.jobs[JobId(j)].id] = observed.jobs[JobId(j)].movable;
+    places_.push_back({true, observed.jobs[JobId(j)].movable});
+    order_.push_back(JobId(j));
   }
   avoid(std::exchange(avoided_, {}));
+}
+
+std::vector<JobId> Mirror::match(const Snapshot& observed) const {
+  std::vector<JobId> known(observed.jobs.size());
+  size_t next = 0;
+  for (size_t j = 0; j < known.size(); ++j) {
+    const std::string& id = observed.jobs[JobId(j)].id;
+    const size_t end = std::min(order_.size(), next + kGap);
+    size_t at = next;
+    while (at < end && !(present(order_[at]) && planner_->snapshot().jobs[order_[at]].id == id)) {
+      ++at;
+    }
+    if (at < end) {
+      known[j] = order_[at];
+      next = at + 1;
+    } else if (const auto found = jobs_.find(id); found != jobs_.end()) {
+      known[j] = found->second;
+    }
+  }
+  return known;
 }
 
 bool Mirror::follow(const Snapshot& observed, const std::set<std::string>& keep) {
@@ -77,34 +94,37 @@ bool Mirror::follow(const Snapshot& observed, const std::set<std::string>& keep)
   if (under_way && !same_fabric(observed)) return false;  // until they have ended
 
   bool changed = follow_nodes(observed);
-  std::map<std::string_view, JobId> seen;
-  for (size_t j = 0; j < observed.jobs.size(); ++j) seen[observed.jobs[JobId(j)].id] = JobId(j);
-
+  std::vector<JobId> known = match(observed);
   // First what has gone, since others may have its slots.
+  IdVector<JobId, char> stays(places_.size());
+  for (size_t j = 0; j < known.size(); ++j) {
+    if (!known[j].valid()) continue;
+    const JobId job = known[j];
+    stays[job] = static_cast<char>(planner_->moving(job) || same_job(observed, JobId(j), job));
+  }
   std::vector<std::string> gone;
-  std::vector<JobId> come;
-  for (const auto& [id, known] : jobs_) {
-    const auto found = seen.find(id);
-    if (found == seen.end()) {
-      if (!keep.contains(id)) gone.push_back(id);
-    } else if (!keep.contains(id) && !planner_->moving(known) &&
-               !same_job(observed, found->second, known)) {
-      gone.push_back(id);
-    }
+  for (size_t p = 0; p < places_.size(); ++p) {
+    const JobId job(p);
+    if (!places_[job].present || stays[job] != 0) continue;
+    const std::string& id = planner_->snapshot().jobs[job].id;
+    if (!keep.contains(id)) gone.push_back(id);
   }
   for (const std::string& id : gone) remove(id);
+  bool come = false;
   waiting_.clear();
-  for (size_t j = 0; j < observed.jobs.size(); ++j) {
+  for (size_t j = 0; j < known.size(); ++j) {
     const std::string& id = observed.jobs[JobId(j)].id;
-    if (jobs_.contains(id) || keep.contains(id)) continue;
+    if (present(known[j]) || keep.contains(id)) continue;
+    known[j] = JobId();
     if (fits(observed, JobId(j))) {
-      come.push_back(JobId(j));
-      add(observed, JobId(j));
+      known[j] = add(observed, JobId(j));
+      come = true;
     } else {
       waiting_.insert(id);
     }
   }
-  return changed || !gone.empty() || !come.empty();
+  order_ = std::move(known);
+  return changed || !gone.empty() || come;
 }
 
 bool Mirror::follow_nodes(const Snapshot& observed) {
@@ -132,18 +152,16 @@ bool Mirror::same_job(const Snapshot& observed, JobId seen, JobId known) const {
   const Snapshot& mine = planner_->snapshot();
   const Job& a = observed.jobs[seen];
   const Job& b = mine.jobs[known];
-  const auto movable = movable_.find(a.id);
   if (a.group_count != b.group_count || a.state_bytes != b.state_bytes || a.start_s != b.start_s ||
-      a.end_s != b.end_s || a.comment != b.comment || movable == movable_.end() ||
-      movable->second != a.movable) {
+      a.end_s != b.end_s || a.comment != b.comment || places_[known].movable != a.movable) {
     return false;
   }
   for (int g = 0; g < a.group_count; ++g) {
     const Group& x = observed.groups[group_of(observed, seen, g)];
     const Group& y = mine.groups[group_of(mine, known, g)];
+    // Nodes have the same ids: same_fabric() holds.
     if (x.rings != y.rings || x.slots != y.slots || x.pinned != y.pinned ||
-        node_names(observed, group_of(observed, seen, g)) !=
-            node_names(mine, group_of(mine, known, g))) {
+        x.workers != y.workers) {
       return false;
     }
   }
@@ -161,23 +179,26 @@ bool Mirror::fits(const Snapshot& observed, JobId seen) const {
   });
 }
 
-void Mirror::add(const Snapshot& observed, JobId seen) {
+JobId Mirror::add(const Snapshot& observed, JobId seen) {
   // Nodes have the same ids: same_fabric() holds.
   std::vector<Group> groups;
   for (int g = 0; g < observed.jobs[seen].group_count; ++g) {
     groups.push_back(observed.groups[group_of(observed, seen, g)]);
   }
   const Job& job = observed.jobs[seen];
-  jobs_[job.id] = planner_->add_job(job, std::move(groups));
-  movable_[job.id] = job.movable;
+  const JobId place = planner_->add_job(job, std::move(groups));
+  while (places_.size() <= static_cast<size_t>(place.value)) places_.push_back({});
+  jobs_[job.id] = place;
+  places_[place] = {true, job.movable};
+  return place;
 }
 
 void Mirror::remove(const std::string& id) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;
   planner_->remove_job(found->second);
+  places_[found->second].present = false;
   jobs_.erase(found);
-  movable_.erase(id);
   ++removed_;
 }
 
@@ -188,7 +209,7 @@ void Mirror::forget(const std::vector<std::string>& jobs) {
 void Mirror::hold_back(const std::map<std::string, std::string>& jobs) {
   for (const auto& [id, job] : jobs_) {
     if (planner_->moving(job)) continue;
-    const bool may = movable_[id] && !jobs.contains(id);
+    const bool may = places_[job].movable && !jobs.contains(id);
     if (planner_->snapshot().jobs[job].movable != may) planner_->set_movable(job, may);
   }
 }

@@ -15,8 +15,9 @@
 
 namespace monkeytree {
 
-/// A Planner that follows what the scheduler says. An observation costs a comparison and what has
-/// changed; the plan after it costs what it mends. One thread.
+/// A Planner that follows what the scheduler says. An observation costs a comparison of each job
+/// and node with what is known of it, without a search where they come in the order of the last
+/// time, and what has changed; the plan after it costs what it mends. One thread.
 ///
 /// Jobs whose moves are under way are left as the planner has them: there they are where they will
 /// be, whatever the books say halfway.
@@ -55,15 +56,22 @@ class Mirror {
   bool same_fabric(const Snapshot& observed) const;
   void rebuild(const Snapshot& observed);
   bool follow_nodes(const Snapshot& observed);
+  std::vector<JobId> match(const Snapshot& observed) const;
   bool same_job(const Snapshot& observed, JobId seen, JobId known) const;
+  bool present(JobId job) const { return job.valid() && places_[job].present; }
   bool fits(const Snapshot& observed, JobId seen) const;
-  void add(const Snapshot& observed, JobId seen);
+  JobId add(const Snapshot& observed, JobId seen);
   void remove(const std::string& id);
 
   std::optional<Planner> planner_;
   std::map<std::string, JobId, std::less<>> jobs_;
   std::map<std::string, NodeId, std::less<>> nodes_;
-  std::map<std::string, bool> movable_;  ///< as the scheduler says
+  /// A job's place in the planner, which keeps it when the job goes.
+  struct Place {
+    bool present = false, movable = false;  ///< movable: as the scheduler says
+  };
+  IdVector<JobId, Place> places_;
+  std::vector<JobId> order_;  ///< the jobs of the last observation, as they came
   std::set<std::string> waiting_;
   std::set<std::string> avoided_;
   IdVector<NodeId, NodeState> states_;  ///< as the scheduler says
