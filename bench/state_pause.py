@@ -3,63 +3,147 @@
     PYTHONPATH=build/release/python OMP_NUM_THREADS=1 python3 bench/state_pause.py [--smoke]
 
 Two ranks of a GPT with AdamW on this machine. The pause is what a rank that stays sees, from the end
-of an iteration to the next one's start. The file way: torch.save of the same state to tmpfs, a new
-process started after the pause began, torch.load.
+of an iteration to the next one's start. The file way: the state of such a model saved to tmpfs within
+the pause, then a new process that imports torch, joins the process group, builds the model and loads.
 """
 
 import argparse
 import os
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import torch
+import torch.distributed as dist
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../examples/training"))
 from job import Job  # noqa: E402
 from local_agent import LocalAgent  # noqa: E402
+import train  # noqa: E402
 from monkeytree import Arena  # noqa: E402
+from state_files import save_files  # noqa: E402
+from state_timeline import draw  # noqa: E402
 
-LOADER = """
-import sys, torch
-sys.path.insert(0, sys.argv[2])
-import train
-state = torch.load(sys.argv[1])
-"""
+FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
-def raw_rate(arena):
-    """Bytes per second of one plain copy between warm mappings of this layout."""
+def raw_copy(arena):
+    """Seconds of one plain copy between warm mappings of this layout."""
     target = Arena.create(arena.layout)
     pairs = [(torch.frombuffer(target.buffer(name), dtype=torch.uint8),
               torch.frombuffer(arena.buffer(name), dtype=torch.uint8))
              for name, size, _ in arena.layout if size > 0]
+
+    def once():
+        for into, out in pairs:
+            into.copy_(out)
+
+    return best_of_three(once)
+
+
+def raw_sockets(arena):
+    """Seconds of a plain copy over one loopback connection, into warm memory, in pieces of 1 MiB."""
+    target = Arena.create(arena.layout)
+    near, far = tcp_pair()
+
+    def views(of):
+        for name, size, _ in of.layout:
+            whole = memoryview(of.buffer(name))
+            for at in range(0, size, 1 << 20):
+                yield whole[at:at + (1 << 20)]
+
+    def once():
+        sending = threading.Thread(target=lambda: [near.sendall(view) for view in views(arena)])
+        sending.start()
+        for view in views(target):
+            got = 0
+            while got < len(view):
+                got += far.recv_into(view[got:], 0, socket.MSG_WAITALL)
+        sending.join()
+
+    with near, far:
+        return best_of_three(once)
+
+
+def tcp_pair():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        return near, server.accept()[0]
+
+
+def best_of_three(work):
     best = 1e9
     for _ in range(3):
         start = time.monotonic()
-        for into, out in pairs:
-            into.copy_(out)
+        work()
         best = min(best, time.monotonic() - start)
-    return arena.payload_bytes / best
+    return best
 
 
-def file_way(arena):
-    """Seconds to save, to start a process and load."""
-    state = {name: torch.frombuffer(arena.buffer(name), dtype=torch.uint8)
-             for name, size, _ in arena.layout if size > 0}
-    folder = os.path.dirname(os.path.abspath(__file__))
+def file_way(model_arguments, dcp=False):
+    """The phases of a move over files in tmpfs: saved in the pause, then a new process that builds
+    the model, loads, and joins the group."""
+    argv, sys.argv = sys.argv, ["train", "--out", ".", *model_arguments]
+    options = train.arguments()
+    sys.argv = argv
+    model = train.Gpt(options.words, options.width, options.layers, 4, options.length,
+                      options.dropout)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as scratch:
-        path = os.path.join(scratch, "state.pt")
+        path = os.path.join(scratch, "state")
         start = time.monotonic()
-        torch.save(state, path)
+        if dcp:
+            save_files(state, path)
+        else:
+            torch.save(state, path)
         saved = time.monotonic()
-        subprocess.run([sys.executable, "-c", LOADER, path,
-                        os.path.join(folder, "../examples/training")], check=True)
-        return saved - start, time.monotonic() - saved
+        environment = dict(os.environ)
+        process = subprocess.Popen(
+            [sys.executable, os.path.join(FOLDER, "state_restart.py"), path, str(store.port),
+             *model_arguments], env=environment, stdout=subprocess.PIPE, text=True)
+        dist.init_process_group("gloo", store=store, rank=0, world_size=2)
+        told = process.communicate(timeout=600)[0]
+        dist.destroy_process_group()
+    if process.returncode != 0:
+        raise RuntimeError("the new process failed")
+    started, imported, joined, built, loaded = map(float, told.split())
+    how = "DCP FileSystemWriter" if dcp else "torch.save"
+    return [("source", f"{how} to tmpfs", 0, saved - start, False),
+            ("destination", "start a process, import torch", saved - start, imported - start, False),
+            ("destination", "process group", imported - start, joined - start, False),
+            ("destination", "build model and optimiser", joined - start, built - start, False),
+            ("destination", "load", built - start, loaded - start, False)]
 
 
-def measure(label, model_arguments, moves, transport):
+def phases(agent, pause):
+    """The spans of one move as rows of a timeline, 0 where the ranks that stay begin to wait."""
+    spans = {name: (start, end) for name, start, end in agent.spans}
+    # The pause ends with the first boundary of the new generation; what is before it is background.
+    zero = pause["at"]
+    stand = zero + pause["commit"] + pause["stand"]
+    rows = [("source", "objects saved, arena committed", 0, pause["commit"], False)]
+    rows.append(("source", "agents hear it", pause["commit"], spans["copy"][0] - zero, False))
+    rows.append(("source", "state copied and checked", spans["copy"][0] - zero,
+                 spans["copy"][1] - zero, False))
+    rows.append(("destination", "objects taken up", spans["restore"][0] - zero,
+                 spans["restore"][1] - zero, False))
+    rows.append(("other ranks", "told to go on", spans["restore"][1] - zero, stand - zero, False))
+    rows.append(("other ranks", "joined the group built beside", stand - zero,
+                 stand - zero + pause["join"], False))
+    return [row for row in rows if row[3] >= row[2]]
+
+
+def measure(label, model_arguments, moves, transport, picture=None):
+    """Moves rank 1 `moves` times; all figures of this model and transport."""
     with tempfile.TemporaryDirectory() as folder:
         agent = LocalAgent(os.path.join(folder, "agent.sock"), transport)
         gates = [str(2 + 2 * i) for i in range(moves)]
@@ -68,48 +152,62 @@ def measure(label, model_arguments, moves, transport):
         try:
             agent.wait_for_workers(2, timeout=300)
             arena = agent.workers[0].arena
-            rate = raw_rate(arena)
+            raw = raw_copy(arena) if transport == "shm" else raw_sockets(arena)
             size = arena.payload_bytes
+            measured = []
             for i in range(moves):
                 times, process = agent.move(1, f"m{i}",
                                             asked=lambda at=gates[i]: job.open_gate(at))
                 job.add(process)
                 pause = job.losses(0, pauses=True)[-1]["pause"]
-                whole = sum(pause.values())
-                goal = 1.5 * size / rate + 0.05
-                print(f"{label} {transport}: {size / 1e6:.0f} MB, plain copy {size / rate:.3f} s; "
+                whole = pause["commit"] + pause["stand"] + pause["join"]
+                goal = 1.5 * raw + 0.05
+                print(f"{label} {transport}: {size / 1e6:.0f} MB, plain copy {raw:.3f} s; "
                       f"pause {whole:.3f} s = commit {pause['commit']:.3f} + stand "
                       f"{pause['stand']:.3f} (copy {times['copy']:.3f}, restore "
                       f"{times['restore']:.3f}) + join {pause['join']:.3f}; goal {goal:.3f}",
                       flush=True)
+                measured.append((whole, phases(agent, pause)))
             job.wait(600)
-            if transport == "shm":
-                saved, loaded = file_way(arena)
-                print(f"{label} files: torch.save {saved:.2f} s, new process and torch.load "
-                      f"{loaded:.2f} s, together {(saved + loaded) / whole:.0f} times the pause",
-                      flush=True)
         finally:
             job.kill()
             agent.close()
+    if transport != "shm":
+        return
+    whole, moved = sorted(measured, key=lambda each: each[0])[len(measured) // 2]
+    rows = file_way(model_arguments)
+    report_files(label, rows, whole)
+    report_files(label, file_way(model_arguments, dcp=True), whole)
+    if picture:
+        draw(picture, f"{size / 1e9:.2f} GB, two CPU cores", moved, rows)
+        print(f"picture: {picture}")
+
+
+def report_files(label, rows, pause):
+    whole = rows[-1][3]
+    print(f"{label} files: " + ", ".join(f"{phase} {end - start:.2f} s"
+                                         for _, phase, start, end, _ in rows)
+          + f"; together {whole:.2f} s, {whole / pause:.0f} times the median pause", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--smoke", action="store_true", help="a small model, one move")
-    parser.add_argument("--large", action="store_true", help="also some 400 M parameters")
+    parser.add_argument("--size", choices=("0.1", "98", "200", "400"), action="append",
+                        help="only this model, in millions of parameters; may come again")
+    parser.add_argument("--transport", choices=("shm", "tcp"), action="append")
+    parser.add_argument("--picture", help="draw the phases of the largest model over shm there")
     options = parser.parse_args()
-    small = ("--batch", "1")
-    measure("0.1 M parameters", small, 1 if options.smoke else 3, "shm")
-    if options.smoke:
-        return
-    medium = ("--batch", "1", "--length", "16", "--words", "8192", "--width", "768",
-              "--layers", "12")
-    for transport in ("shm", "tcp"):
-        measure("98 M parameters", medium, 2, transport)
-    if options.large:
-        large = ("--batch", "1", "--length", "16", "--words", "16384", "--width", "1280",
-                 "--layers", "18")
-        measure("400 M parameters", large, 1, "shm")
+    few = ("--batch", "1", "--length", "16")
+    models = {"0.1": ("--batch", "1"),
+              "98": few + ("--words", "8192", "--width", "768", "--layers", "12"),
+              "200": few + ("--words", "8192", "--width", "1024", "--layers", "15"),
+              "400": few + ("--words", "16384", "--width", "1280", "--layers", "18")}
+    sizes = ["0.1"] if options.smoke else options.size or ["0.1", "98", "200"]
+    for size in sizes:
+        for transport in options.transport or (["shm"] if options.smoke else ["shm", "tcp"]):
+            measure(f"{size} M parameters", models[size], 1 if options.smoke else 3, transport,
+                    options.picture if size == sizes[-1] else None)
 
 
 if __name__ == "__main__":
