@@ -517,6 +517,15 @@ void Controller::tidy(const Observation& seen) {
     if (!lives_there) consider(hold, "no plan and no worker uses it");
   }
   stray_ = std::move(stray);
+  if (rules_.mode != Mode::kObserve) {
+    for (const Hold& hold : seen.short_holds) {
+      const absl::Status status = parts_.scheduler.extend(hold, limit);
+      if (!status.ok()) {
+        tell("hold", fmt::format("{} on {} for {} ends before its job and cannot be extended: {}",
+                                 hold.id, hold.node, to_string(hold.worker), text_of(status)));
+      }
+    }
+  }
   for (const std::string& name : seen.reservations) {
     if (!name.starts_with(kReservationPrefix) || rules_.mode == Mode::kObserve) continue;
     bool in_use = false;

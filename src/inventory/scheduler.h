@@ -39,6 +39,7 @@ struct Observation {
   Snapshot snapshot;
   std::map<std::string, std::string> unmovable;  ///< job id → why its books could not follow
   std::vector<Hold> holds;                       ///< of jobs that run
+  std::vector<Hold> short_holds;          ///< of `holds`, those that would end before their job
   std::vector<Hold> orphans;              ///< of jobs that have ended: nobody will ever use them
   std::vector<std::string> reservations;  ///< that were made by reserve() and still stand
   std::vector<std::string> findings;      ///< warnings, a line each
@@ -78,6 +79,10 @@ class Scheduler {
   /// Where `hold.id` is "" (the answer to hold() was lost) it is found by worker and node.
   virtual absl::Status cancel(const Hold& hold, Deadline deadline) = 0;
 
+  /// The hold lasts as long as its job, whose time limit was raised. For schedulers whose holds end
+  /// by themselves.
+  virtual absl::Status extend(const Hold& hold, Deadline deadline);
+
   /// Keeps everybody else off these nodes while their workers change places.
   virtual absl::Status reserve(const std::string& name, const std::vector<std::string>& nodes,
                                Deadline deadline) = 0;
@@ -88,5 +93,9 @@ class Scheduler {
   virtual absl::StatusOr<std::vector<std::string>> booked(const std::string& job,
                                                           Deadline deadline) = 0;
 };
+
+inline absl::Status Scheduler::extend(const Hold& /*hold*/, Deadline /*deadline*/) {
+  return absl::OkStatus();
+}
 
 }  // namespace monkeytree

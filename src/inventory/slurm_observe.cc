@@ -9,6 +9,7 @@
 #include "inventory/parallelism.h"
 #include "inventory/slurm_scheduler.h"
 #include "inventory/slurm_snapshot.h"
+#include "inventory/slurm_step.h"
 
 /// What the scheduler sees, without touching anything.
 namespace monkeytree {
@@ -16,11 +17,6 @@ namespace {
 
 absl::Status unreadable(const Diagnostics& diagnostics) {
   return absl::FailedPreconditionError(diagnostics.text());
-}
-
-std::optional<int64_t> seconds_short(const SlurmJob& companion, const SlurmJob& job) {
-  if (!companion.end_s || !job.end_s || *companion.end_s >= *job.end_s) return std::nullopt;
-  return static_cast<int64_t>(*job.end_s - *companion.end_s);
 }
 
 }  // namespace
@@ -42,10 +38,11 @@ void SlurmScheduler::add_holds(const Books& books, const Configuration& configur
     const Hold hold{fmt::format("{}", job.number), worker, job.nodes[0]};
     (owner ? out.holds : out.orphans).push_back(hold);
     if (!owner) continue;
-    if (const std::optional<int64_t> early = seconds_short(job, *owner)) {
+    if (const int64_t early = seconds_short(job, *owner); early > 0) {
+      out.short_holds.push_back(hold);
       out.findings.push_back(
           fmt::format("companion {} ends {} s before its job {}, whose time limit was raised",
-                      job.id, *early, owner->id));
+                      job.id, early, owner->id));
     }
   }
   if (configuration.choice.books != SlurmBooks::kMerge) return;

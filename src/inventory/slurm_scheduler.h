@@ -59,6 +59,7 @@ class SlurmScheduler final : public Scheduler {
   absl::Status give_back(const WorkerName& worker, const std::string& node,
                          const std::vector<std::string>& order, Deadline deadline) override;
   absl::Status cancel(const Hold& hold, Deadline deadline) override;
+  absl::Status extend(const Hold& hold, Deadline deadline) override;
   absl::Status reserve(const std::string& name, const std::vector<std::string>& nodes,
                        Deadline deadline) override;
   absl::Status unreserve(const std::string& name, Deadline deadline) override;

@@ -16,6 +16,12 @@ inline bool holds(const std::vector<std::string>& nodes, const std::string& node
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 
+/// By how much the companion would end before its job; 0 or less where it does not.
+inline int64_t seconds_short(const SlurmJob& companion, const SlurmJob& job) {
+  if (!companion.end_s || !job.end_s) return 0;
+  return static_cast<int64_t>(*job.end_s - *companion.end_s);
+}
+
 /// One step on one job at a time; what it needs to know.
 class SlurmScheduler::Step {
  public:

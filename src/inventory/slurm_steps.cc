@@ -404,6 +404,20 @@ absl::Status SlurmScheduler::give_back(const WorkerName& worker, const std::stri
   return own ? shrink(*job, node, step.how(), deadline) : absl::OkStatus();
 }
 
+absl::Status SlurmScheduler::extend(const Hold& hold, Deadline deadline) {
+  if (absl::Status good = check_worker(hold.worker, hold.node); !good.ok()) return good;
+  const Step step(*this, hold.worker.job, deadline);
+  if (!step.status().ok()) return step.status();
+  const SlurmJob* job = step.job();
+  const Companion* companion = job ? step.books().companion_at(*job, hold.node) : nullptr;
+  if (!companion) return absl::OkStatus();
+  const int64_t early = seconds_short(*companion->job, *job);
+  if (early <= 0) return absl::OkStatus();
+  return commands_.change({"scontrol", "update", fmt::format("JobId={}", companion->job->number),
+                           fmt::format("TimeLimit=+{}", (early + 59) / 60)},
+                          deadline);
+}
+
 absl::Status SlurmScheduler::cancel(const Hold& hold, Deadline deadline) {
   if (absl::Status good = check_worker(hold.worker, hold.node); !good.ok()) return good;
   const Step step(*this, hold.worker.job, deadline);

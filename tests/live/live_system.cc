@@ -189,31 +189,56 @@ void LiveSystem::start_agent(const std::string& node) {
 
 void LiveSystem::kill_agent(const std::string& node) { agents_.erase(node); }
 
+std::vector<std::string> LiveSystem::resources(int nodes) {
+  const bool gres =
+      slurm_->try_run({"scontrol", "show", "config"}).out.find("gpu") != std::string::npos;
+  std::vector<std::string> words = {fmt::format("--nodes={}", nodes), "--exclusive",
+                                    "--ntasks-per-node=1", "--time=60"};
+  if (gres) words.push_back(fmt::format("--gres=gpu:{}", kGpusPerNode));
+  words.push_back(fmt::format("--comment=dp={}{}", nodes,
+                              gres ? fmt::format(",tp={}", kGpusPerNode) : std::string()));
+  return words;
+}
+
+std::string LiveSystem::worker_command(int workers, int iterations) const {
+  return fmt::format(
+      "{} --folder {} --workers {} --iterations {} --interval-ms 20 --agent-socket {}/%N",
+      MONKEYTREE_WORKER, file("jobs"), workers, iterations, file("sockets"));
+}
+
+std::string LiveSystem::submit_batch(int nodes, int iterations) {
+  std::vector<std::string> words = {"sbatch", "--parsable", "--output=" + file("job-%j.log")};
+  for (std::string& word : resources(nodes)) words.push_back(std::move(word));
+  // The script is done when all workers are, those that have moved away from it too.
+  words.push_back(fmt::format(
+      "--wrap=srun --kill-on-bad-exit=0 {0}\n"
+      "for w in $(seq 0 {1}); do\n"
+      "  until [ \"$(tail -n 1 {2}/$SLURM_JOB_ID.0.$w.log | cut -d' ' -f1)\" = {3} ]; do\n"
+      "    sleep 0.2\n  done\ndone",
+      worker_command(nodes, iterations), nodes - 1, file("jobs"), iterations));
+  const CommandResult result = slurm_->try_run(words);
+  if (result.exit_code != 0) return "";
+  const std::string id = result.out.substr(0, result.out.find_first_not_of("0123456789"));
+  job_ids_.push_back(id);
+  return id;
+}
+
 std::string LiveSystem::submit(const std::vector<std::string>& nodes, int iterations) {
   std::string list;
   for (const std::string& node : nodes) list += (list.empty() ? "" : ",") + node;
-  std::vector<std::string> words = {"salloc",
-                                    "--no-shell",
-                                    fmt::format("--nodes={}", nodes.size()),
-                                    "--nodelist=" + list,
-                                    "--exclusive",
-                                    "--ntasks-per-node=1",
-                                    "--time=60",
-                                    fmt::format("--comment=dp={}", nodes.size())};
-  const bool gres =
-      slurm_->try_run({"scontrol", "show", "config"}).out.find("gpu") != std::string::npos;
-  if (gres) words.insert(words.end() - 1, fmt::format("--gres=gpu:{}", kGpusPerNode));
-  if (gres) words.back() = fmt::format("--comment=dp={},tp={}", nodes.size(), kGpusPerNode);
+  std::vector<std::string> words = {"salloc", "--no-shell", "--nodelist=" + list};
+  for (std::string& word : resources(static_cast<int>(nodes.size()))) {
+    words.push_back(std::move(word));
+  }
   std::string id = slurm_->run(words);
   const size_t digits = id.find_first_of("0123456789");
   id = id.substr(digits, id.find_first_not_of("0123456789", digits) - digits);
   job_ids_.push_back(id);
   // salloc without a shell leaves a job without a batch script, so every worker may move; when all
   // workers have ended, the job is ended as its launcher would.
-  const std::string command = fmt::format(
-      "srun --jobid={0} --nodes={1} --ntasks={1} --kill-on-bad-exit=0 {2} --folder {3} --workers "
-      "{1} --iterations {4} --interval-ms 20 --agent-socket {5}/%N",
-      id, nodes.size(), MONKEYTREE_WORKER, file("jobs"), iterations, file("sockets"));
+  const std::string command =
+      fmt::format("srun --jobid={0} --nodes={1} --ntasks={1} --kill-on-bad-exit=0 {2}", id,
+                  nodes.size(), worker_command(static_cast<int>(nodes.size()), iterations));
   jobs_[id] = std::make_unique<ChildProcess>(
       std::vector<std::string>{"/bin/sh", "-c", command},
       std::map<std::string, std::string>{{"SLURM_CONF", slurm_->slurm_conf()}},
@@ -261,6 +286,20 @@ Snapshot LiveSystem::books() {
 int LiveSystem::excess() {
   const Snapshot snapshot = books();
   return monkeytree::excess(fragmentation(snapshot), bounds(snapshot));
+}
+
+std::string LiveSystem::database() {
+  std::vector<std::string> words = {
+      "mariadb-dump",    "--no-defaults",          "--socket=" + folder() + "/db.sock",
+      "--skip-comments", "--skip-extended-insert", "--order-by-primary",
+      "slurm_acct"};
+  for (const char* table :
+       {"last_ran_table", "assoc_usage_hour_table", "assoc_usage_day_table",
+        "assoc_usage_month_table", "usage_hour_table", "usage_day_table", "usage_month_table",
+        "wckey_usage_hour_table", "wckey_usage_day_table", "wckey_usage_month_table"}) {
+    words.insert(words.end() - 1, fmt::format("--ignore-table=slurm_acct.lab_{}", table));
+  }
+  return slurm_->run(words);
 }
 
 bool LiveSystem::eventually(const std::function<bool()>& what, std::chrono::seconds limit) {
@@ -316,6 +355,8 @@ std::string LiveSystem::check_logs(const std::string& job, int workers, int iter
   }
   return "";
 }
+
+std::string LiveSystem::double_booked() const { return read_all(file("jobs/double-booked")); }
 
 int LiveSystem::places(const std::string& job, int worker) {
   std::set<std::string> nodes;

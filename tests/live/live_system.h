@@ -58,6 +58,9 @@ class LiveSystem {
 
   /// A job of one stand-in worker on each node; it ends by itself after the iterations.
   std::string submit(const std::vector<std::string>& nodes, int iterations);
+  /// A batch job on nodes of Slurm's choice, one stand-in worker on each; it ends by itself. ""
+  /// where Slurm does not take it.
+  std::string submit_batch(int nodes, int iterations);
   /// Tells the controller that something has happened, as the epilog would.
   void notify();
 
@@ -71,6 +74,8 @@ class LiveSystem {
   /// What Slurm says, as a snapshot; degrees over the bound are counted from it.
   Snapshot books();
   int excess();
+  /// All rows of the accounting database, but for what Slurm sums up by the clock.
+  std::string database();
 
   /// Waits for it, for minutes.
   static bool eventually(const std::function<bool()>& what,
@@ -81,6 +86,8 @@ class LiveSystem {
   /// Checks the logs of a job that has ended: each worker has done each iteration once, in order,
   /// in one process at a time, and all sums agree. "" or what is wrong.
   std::string check_logs(const std::string& job, int workers, int iterations);
+  /// What workers have found that met another on their node, "" where none did.
+  std::string double_booked() const;
   /// On how many nodes the worker has run, by its log.
   int places(const std::string& job, int worker);
   /// What went wrong, for a failed test: the ends of all logs.
@@ -88,6 +95,9 @@ class LiveSystem {
 
  private:
   void write_configuration(const Options& options);
+  /// What every job asks Slurm for.
+  std::vector<std::string> resources(int nodes);
+  std::string worker_command(int workers, int iterations) const;
 
   std::unique_ptr<SlurmCluster> slurm_;
   int uplinks_;

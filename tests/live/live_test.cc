@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "live_system.h"
 
@@ -50,6 +51,7 @@ class LiveTest : public testing::Test {
       live_->slurm().try_run({"scancel", job});  // its launcher is done
       EXPECT_EQ(live_->check_logs(job, 2, iterations), "");
     }
+    EXPECT_EQ(live_->double_booked(), "");
     live_->notify();
     EXPECT_TRUE(LiveSystem::eventually([&] {
       return live_->slurm()
@@ -104,6 +106,13 @@ TEST_F(LiveTest, ObserveLeavesSlurmAsItIs) {
     }
     return text;
   };
+  // The database hears of the jobs a little later.
+  std::string rows = live.database();
+  EXPECT_TRUE(LiveSystem::eventually([&] {
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    const std::string before = std::exchange(rows, live.database());
+    return before == rows;
+  }));
   const std::string before = settled(look());
   EXPECT_TRUE(LiveSystem::eventually([&] {
     live.notify();
@@ -114,6 +123,7 @@ TEST_F(LiveTest, ObserveLeavesSlurmAsItIs) {
     std::this_thread::sleep_for(milliseconds(50));
   }
   EXPECT_EQ(settled(look()), before);
+  EXPECT_EQ(live.database(), rows);
   EXPECT_EQ(live.excess(), 2 * kUplinks);
 }
 

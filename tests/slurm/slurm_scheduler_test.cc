@@ -423,6 +423,23 @@ TEST_F(SlurmSchedulerTest, looking_changes_nothing) {
   EXPECT_EQ(everything(*cluster_), before);
 }
 
+/// A job whose limit is raised keeps the nodes that it has moved to.
+TEST_F(SlurmSchedulerTest, a_raised_time_limit) {
+  const std::string job = submit("r0n[0-1]", true);
+  const Hold moved = hold({job, 0, 1}, "r1n0");
+  give_back({job, 0, 1}, "r0n1", {"r0n0", "r1n0"});
+  EXPECT_THAT(observe().short_holds, IsEmpty());
+  EXPECT_TRUE(scheduler_->extend(moved, within()).ok());
+  cluster_->run({"scontrol", "update", "JobId=" + job, "TimeLimit=300"});
+  if (kCompanions) {
+    EXPECT_THAT(observe().short_holds, ElementsAre(moved));
+  }
+  EXPECT_TRUE(scheduler_->extend(moved, within()).ok());
+  const Observation seen = observe();
+  EXPECT_THAT(seen.short_holds, IsEmpty());
+  EXPECT_THAT(seen.findings, IsEmpty());
+}
+
 /// What is read from slurmrestd is what the programs print.
 TEST_F(SlurmSchedulerTest, sees_the_same_through_slurmrestd) {
   const std::string job = submit("r0n[0-2]", true, ",monkeytree=on");

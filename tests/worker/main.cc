@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -113,6 +114,7 @@ class StandIn {
     if (status.ok() && !hook_.now().successor_of.empty()) status = wait_to_take_over();
     if (status.ok()) status = ring_->set_up(hook_.now().generation);
     if (status.ok()) state_.arena().begin_epoch();
+    if (status.ok()) watch_node();
     while (status.ok() && !done()) status = iterate();
     if (status.ok()) hook_.say(WorkerBye{});
     return hook_.released() ? absl::OkStatus() : status;
@@ -145,6 +147,21 @@ class StandIn {
       if (hook_.take_resume()) return state_.check();
     }
     return absl::CancelledError("released");
+  }
+
+  /// A node of Slurm belongs to one training worker at a time: whoever finds another's lock there
+  /// says so in a file that must not exist when a test ends.
+  void watch_node() {
+    const std::string node = environment("SLURMD_NODENAME");
+    if (node.empty()) return;
+    const std::string path = fmt::format("{}/{}.node", a_.folder, node);
+    node_lock_ = Fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    if (node_lock_.valid() && flock(node_lock_.get(), LOCK_EX | LOCK_NB) == 0) return;
+    const std::string line =
+        fmt::format("{} has another worker beside {}/{}/{}\n", node, a_.job, a_.group, a_.worker);
+    const std::string found = a_.folder + "/double-booked";
+    const Fd out(open(found.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+    if (write(out.get(), line.data(), line.size()) < 0) std::fputs(line.c_str(), stderr);
   }
 
   void take_up(const AgentRestore& restore) {
@@ -227,7 +244,7 @@ class StandIn {
   TrainingState state_;
   Hook hook_;
   std::optional<Ring> ring_;
-  Fd log_;
+  Fd log_, node_lock_;
   steady_clock::time_point next_progress_;
 };
 

@@ -1,0 +1,6 @@
+# What is installed beside the program.
+if(MONKEYTREE_TESTS)
+  add_test(NAME units_test COMMAND ${CMAKE_CURRENT_LIST_DIR}/packaging/units_test.sh
+    ${PROJECT_SOURCE_DIR}/packaging $<TARGET_FILE:monkeytree>)
+  set_tests_properties(units_test PROPERTIES SKIP_RETURN_CODE 77)
+endif()
