@@ -214,7 +214,7 @@ class Worker:
                 "migration": self.migration, "successor_of": self.successor_of,
                 "generation": self.generation, "iteration": self.iteration,
                 "state_bytes": self._arena.payload_bytes,
-                "command": {"arguments": [sys.executable] + sys.argv, "folder": os.getcwd(),
+                "command": {"arguments": [sys.executable] + sys.orig_argv[1:], "folder": os.getcwd(),
                             "environment": environment}}
 
     def _take(self, message):

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 #include <thread>
 
 #include "live_system.h"
@@ -40,12 +41,16 @@ class ChurnTest : public testing::Test {
     nodes_ = static_cast<int>(node_names(options.slurm).size());
   }
 
+  /// Its state at last: each move is a row of its own.
   std::string sacct(const std::string& job) {
-    std::string out = live_->slurm()
-                          .try_run({"sacct", "--noheader", "--allocations", "--parsable2",
-                                    "--jobs=" + job, "--format=State"})
-                          .out;
-    return out.substr(0, out.find('\n'));
+    const std::string out = live_->slurm()
+                                .try_run({"sacct", "--noheader", "--allocations", "--parsable2",
+                                          "--jobs=" + job, "--format=State"})
+                                .out;
+    std::istringstream lines(out);
+    std::string state;
+    for (std::string line; std::getline(lines, line);) state = line;
+    return state;
   }
   int busy_nodes() {
     const std::string out = live_->slurm().run(

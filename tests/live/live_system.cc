@@ -224,9 +224,15 @@ std::string LiveSystem::submit_batch(int nodes, int iterations) {
 }
 
 std::string LiveSystem::submit(const std::vector<std::string>& nodes, int iterations) {
-  std::string list;
-  for (const std::string& node : nodes) list += (list.empty() ? "" : ",") + node;
-  std::vector<std::string> words = {"salloc", "--no-shell", "--nodelist=" + list};
+  return launch(nodes, worker_command(static_cast<int>(nodes.size()), iterations));
+}
+
+std::string LiveSystem::launch(const std::vector<std::string>& nodes, const std::string& command,
+                               const std::map<std::string, std::string>& environment) {
+  // salloc without a shell leaves a job without a batch script, so every worker may move; when all
+  // workers have ended, the job is ended as its launcher would.
+  std::vector<std::string> words = {"salloc", "--no-shell"};
+  words.push_back(fmt::format("--nodelist={}", fmt::join(nodes, ",")));
   for (std::string& word : resources(static_cast<int>(nodes.size()))) {
     words.push_back(std::move(word));
   }
@@ -234,15 +240,14 @@ std::string LiveSystem::submit(const std::vector<std::string>& nodes, int iterat
   const size_t digits = id.find_first_of("0123456789");
   id = id.substr(digits, id.find_first_not_of("0123456789", digits) - digits);
   job_ids_.push_back(id);
-  // salloc without a shell leaves a job without a batch script, so every worker may move; when all
-  // workers have ended, the job is ended as its launcher would.
-  const std::string command =
-      fmt::format("srun --jobid={0} --nodes={1} --ntasks={1} --kill-on-bad-exit=0 {2}", id,
-                  nodes.size(), worker_command(static_cast<int>(nodes.size()), iterations));
+  std::map<std::string, std::string> all = environment;
+  all["SLURM_CONF"] = slurm_->slurm_conf();
   jobs_[id] = std::make_unique<ChildProcess>(
-      std::vector<std::string>{"/bin/sh", "-c", command},
-      std::map<std::string, std::string>{{"SLURM_CONF", slurm_->slurm_conf()}},
-      file("job-" + id + ".log"));
+      std::vector<std::string>{
+          "/bin/sh", "-c",
+          fmt::format("srun --jobid={0} --nodes={1} --ntasks={1} --kill-on-bad-exit=0 {2}", id,
+                      nodes.size(), command)},
+      all, file("job-" + id + ".log"));
   notify();
   return id;
 }

@@ -58,6 +58,10 @@ class LiveSystem {
 
   /// A job of one stand-in worker on each node; it ends by itself after the iterations.
   std::string submit(const std::vector<std::string>& nodes, int iterations);
+  /// The same with another program, which is run on each node; with variables added to its
+  /// environment.
+  std::string launch(const std::vector<std::string>& nodes, const std::string& command,
+                     const std::map<std::string, std::string>& environment = {});
   /// A batch job on nodes of Slurm's choice, one stand-in worker on each; it ends by itself. ""
   /// where Slurm does not take it.
   std::string submit_batch(int nodes, int iterations);

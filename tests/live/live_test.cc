@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
@@ -106,7 +107,12 @@ TEST_F(LiveTest, ObserveLeavesSlurmAsItIs) {
     }
     return text;
   };
-  // The database hears of the jobs a little later.
+  // The database hears of the jobs and their steps a little later.
+  EXPECT_TRUE(LiveSystem::eventually([&] {
+    const std::string steps = live.slurm().run(
+        {"sacct", "--allusers", "--noheader", "--parsable2", "--format=JobID", "--state=RUNNING"});
+    return std::count(steps.begin(), steps.end(), '\n') == 4;  // two jobs with a step each
+  }));
   std::string rows = live.database();
   EXPECT_TRUE(LiveSystem::eventually([&] {
     std::this_thread::sleep_for(std::chrono::seconds(2));
