@@ -60,8 +60,8 @@ class Arena {
 
   /// Maps an arena that another process made and may still write to, or a file that an earlier
   /// process of this user made. kInvalidArgument names what is wrong: no memory that nobody else
-  /// can cut short (a memfd that is sealed, a file that is ours alone), a header or a directory that
-  /// does not hold.
+  /// can cut short (a memfd that is sealed, a file that is ours alone), a header or a directory
+  /// that does not hold.
   static absl::StatusOr<Arena> open(Fd fd, Options options);
   static absl::StatusOr<Arena> open(Fd fd) { return open(std::move(fd), Options()); }
 
