@@ -228,14 +228,14 @@ absl::StatusOr<uint64_t> Connection::write_chunk(uint64_t chunk, std::span<const
 }
 
 absl::StatusOr<Connection::Chunk> Connection::read_chunk(std::span<std::byte> bytes) {
-  if (absl::Status status = read_in_gulps(bytes); !status.ok()) return status;
-  const uint64_t sum = checksum(bytes);
+  Checksum sum;
+  if (absl::Status status = read_in_gulps(bytes, sum); !status.ok()) return status;
   uint64_t told = 0;
   if (absl::Status status = read(std::as_writable_bytes(std::span(&told, 1)), false);
       !status.ok()) {
     return status;
   }
-  return Chunk{told == sum, told};
+  return Chunk{told == sum.value(), told};
 }
 
 void Connection::wake_at(size_t bytes) {
@@ -246,8 +246,9 @@ void Connection::wake_at(size_t bytes) {
 }
 
 // Never asks to be woken by more than what is still to come, so the last byte always wakes.
-absl::Status Connection::read_in_gulps(std::span<std::byte> bytes) {
+absl::Status Connection::read_in_gulps(std::span<std::byte> bytes, Checksum& sum) {
   absl::Status status;
+  std::span<const std::byte> unsummed = bytes;
   while (status.ok() && !bytes.empty()) {
     if (Clock::now() >= deadline_) {
       status = timed_out();
@@ -262,6 +263,11 @@ absl::Status Connection::read_in_gulps(std::span<std::byte> bytes) {
     // Whatever has come is progress, also where it is too little to wake.
     const ssize_t got = recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (got > 0) bytes = bytes.subspan(static_cast<size_t>(got));
+    // What the kernel has just copied is still near.
+    const size_t came = unsummed.size() - bytes.size();
+    const size_t whole = bytes.empty() ? came : came / kChecksumBlock * kChecksumBlock;
+    sum.add(unsummed.first(whole));
+    unsummed = unsummed.subspan(whole);
     if (got == 0) status = absl::UnavailableError("the peer closed the connection");
     if (got < 0 && errno != EINTR && errno != EAGAIN) status = unavailable("connection", errno);
     if (got < 0 && ready == 0 && status.ok()) status = timed_out();

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "state/checksum.h"
 #include "state/fd.h"
 #include "state/frames.h"
 #include "state/transfer.h"
@@ -69,7 +70,8 @@ class Connection {
   absl::Status write(std::span<const std::byte> first, std::span<const std::byte> second,
                      bool more = false);
   absl::Status read(std::span<std::byte> bytes, bool patient);
-  absl::Status read_in_gulps(std::span<std::byte> bytes);
+  /// Reads all of it and sums it.
+  absl::Status read_in_gulps(std::span<std::byte> bytes, Checksum& sum);
   void wake_at(size_t bytes);
   absl::Status timed_out() const;
 
