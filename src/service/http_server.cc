@@ -214,6 +214,7 @@ class HttpServer::Daemon {
   // On the library's thread.
   void on_connection(MHD_Connection* handle, void** context, bool opened);
   void forget(Connection& connection);
+  void forget_body(Connection& connection);
   MHD_Result on_request(Connection& connection, std::string_view method, std::string_view version,
                         std::string_view content);
   void read_head(Connection& connection, std::string_view method, std::string_view version);
@@ -235,6 +236,7 @@ class HttpServer::Daemon {
   const Handlers handlers_;
   const HttpLimits limits_;
   MHD_Daemon* daemon_ = nullptr;
+  size_t body_bytes_ = 0;  ///< of all connections together; of the library's thread
 
   mutable std::mutex mutex_;
   std::map<uint64_t, std::unique_ptr<Connection>> connections_;
@@ -356,6 +358,7 @@ void HttpServer::Daemon::forget(Connection& connection) {
   if (said && !connection.begun && handlers_.refused) {
     handlers_.refused(fmt::format("from {}: what is no HTTP request", connection.peer));
   }
+  forget_body(connection);
   const std::lock_guard lock(mutex_);
   connections_.erase(connection.number);
 }
@@ -416,11 +419,24 @@ MHD_Result HttpServer::Daemon::on_request(Connection& connection, std::string_vi
   }
   if (content.empty()) return connection.fault ? refuse(connection) : on_whole_request(connection);
   if (connection.fault) return MHD_YES;
-  connection.request.body += content;
-  if (connection.request.body.size() > connection.most_body) {
+  std::string& body = connection.request.body;
+  if (body.size() + content.size() > connection.most_body) {
     connection.fault = {413, fmt::format("a body of more than {} bytes", connection.most_body)};
+  } else if (body_bytes_ + content.size() > limits_.bodies) {
+    connection.fault = {503, "the bodies of other requests take all the room there is"};
+  }
+  if (connection.fault) {
+    forget_body(connection);
+  } else {
+    body += content;
+    body_bytes_ += content.size();
   }
   return MHD_YES;
+}
+
+void HttpServer::Daemon::forget_body(Connection& connection) {
+  body_bytes_ -= connection.request.body.size();
+  std::string().swap(connection.request.body);
 }
 
 MHD_Result HttpServer::Daemon::refuse(Connection& connection) {

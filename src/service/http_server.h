@@ -49,11 +49,12 @@ class HttpStream {
 struct HttpLimits {
   using Milliseconds = std::chrono::milliseconds;
   size_t connections = 512;
-  Milliseconds request{10'000};   ///< for the whole request to come
-  Milliseconds response{60'000};  ///< for the whole answer to be taken
-  Milliseconds stream{30'000};    ///< a stream's client may take nothing for so long
-  int threads = 3;                ///< that answer
-  int slow_threads = 2;           ///< that answer what may take long
+  size_t bodies = size_t{256} << 20;  ///< bytes of all requests' bodies together; 503 above
+  Milliseconds request{10'000};       ///< for the whole request to come
+  Milliseconds response{60'000};      ///< for the whole answer to be taken
+  Milliseconds stream{30'000};        ///< a stream's client may take nothing for so long
+  int threads = 3;                    ///< that answer
+  int slow_threads = 2;               ///< that answer what may take long
 };
 
 /// HTTP/1.1 by GNU libmicrohttpd, one request a connection. One thread waits for all clients, so

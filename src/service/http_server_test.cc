@@ -105,6 +105,20 @@ TEST_F(Server, RefusesWhatIsTooLarge) {
   EXPECT_THAT(refusals(), testing::Contains("from 127.0.0.1: 413 a body of more than 65536 bytes"));
 }
 
+TEST_F(Server, BodiesShareTheirRoom) {
+  HttpLimits limits;
+  limits.bodies = 50'000;
+  const int port = start(limits);
+  const auto post = [&](size_t size) {
+    return ask(port, std::string("POST /a HTTP/1.1\r\n") + kHost + "Content-Length: " +
+                         std::to_string(size) + "\r\n\r\n" + std::string(size, 'b'));
+  };
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(status_of(post(60'000)), 503);
+    EXPECT_EQ(status_of(post(40'000)), 200);  // those before have given theirs back
+  }
+}
+
 TEST_F(Server, RefusesWhatIsNoRequest) {
   const int port = start();
   // The library says nothing to what has no path, and hangs up.

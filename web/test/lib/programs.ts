@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { program } from './browser';
+import { join } from 'node:path';
+import { kWeb, program } from './browser';
 
 /// Runs a program of the build and returns its lines; a program that fails, fails the test.
 export function linesOf(name: string, args: readonly string[], input = ''): string[] {
   const run = spawnSync(program(name), args, {
     input,
+    cwd: join(kWeb, '..'),
     encoding: 'utf8',
     maxBuffer: 1 << 28,
     timeout: 600_000,

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { program } from './browser';
+import { kWeb, program } from './browser';
 
 /// A program of the build that runs as long as a test needs it.
 export class Running {
@@ -16,7 +16,8 @@ export class Running {
   }
 
   static start(name: string, args: readonly string[]): Running {
-    return new Running(spawn(program(name), args, { stdio: ['ignore', 'pipe', 'pipe'] }));
+    const cwd = join(kWeb, '..');
+    return new Running(spawn(program(name), args, { cwd, stdio: ['ignore', 'pipe', 'pipe'] }));
   }
 
   /// The first group of the pattern, as soon as what it has printed holds it.
