@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -35,6 +37,20 @@ std::vector<std::string> import_with(const std::string& option, const std::strin
           "--topology", kSample + "topology.conf",
           "--jobs",     kSample + "frag16-squeue.json",
           option,       value};
+}
+
+TEST(Usage, TheReferenceSolverIsAProgramOfItsOwn) {
+  const ProgramRun run = run_program({"plan", kSnapshot, "--solver", "milp"});
+  if (std::filesystem::exists(MONKEYTREE_PROGRAM "-milp")) {
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_THAT(run.out, HasSubstr("2 moves"));
+  } else {
+    EXPECT_EQ(run.exit_code, 2);
+    EXPECT_THAT(run.err, HasSubstr("monkeytree-milp is not beside this program"));
+  }
+  // Nobody else carries its libraries, which start threads in every process.
+  const std::string maps = "grep -c 'blas\\|libCbc' " MONKEYTREE_PROGRAM;
+  EXPECT_NE(std::system((maps + " >/dev/null").c_str()), 0);
 }
 
 TEST(Usage, AnUnknownCommandIsNamedWithTheNearest) {

@@ -9,28 +9,21 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/sha256.h"
 #include "cli/common.h"
 #include "planning/plan_json.h"
-#ifdef MONKEYTREE_WITH_CBC
-#include "planning/milp.h"
-#endif
 
 namespace monkeytree {
 namespace {
 
-#ifdef MONKEYTREE_WITH_CBC
-constexpr bool kWithCbc = true;
-#else
-constexpr bool kWithCbc = false;
-Plan plan_milp(const Snapshot& snapshot, const PlanOptions& options, double) {
-  return plan(snapshot, options);  // never called: refused before
-}
-#endif
+constexpr const char* kReferenceProgram = "monkeytree-milp";
 constexpr double kForever_s = 1e9;
 /// Limit where none is given: a full cluster may have no proof within a night.
 constexpr double kPatience_s = 60;
@@ -57,6 +50,7 @@ struct PlanArguments {
   std::optional<double> time_limit_s;
   std::optional<int64_t> work_limit;
   std::string solver = "exact";
+  ReferenceSolver reference = nullptr;
 };
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -121,7 +115,7 @@ Plan solve(const Snapshot& snapshot, const PlanArguments& arguments) {
   const double start_ms = cpu_ms();
   Plan result;
   if (arguments.solver == "milp") {  // asks nobody whether to stop: Ctrl-C ends the program
-    result = plan_milp(snapshot, options, arguments.time_limit_s.value_or(kForever_s));
+    result = arguments.reference(snapshot, options, arguments.time_limit_s.value_or(kForever_s));
   } else {
     std::optional<double> limit_s = arguments.time_limit_s;
     if (!limit_s && !arguments.work_limit) limit_s = kPatience_s;
@@ -135,11 +129,25 @@ Plan solve(const Snapshot& snapshot, const PlanArguments& arguments) {
   return result;
 }
 
+/// Becomes the program that has the reference solver, with the arguments of this one. Returns only
+/// where it is not there.
+int become_reference() {
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  std::ifstream in("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(in, word, '\0');) words.push_back(word);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execv((self.parent_path() / kReferenceProgram).c_str(), argv.data());
+  print_error(
+      fmt::format("--solver milp: {} is not beside this program (it is built where CBC is found), "
+                  "expected --solver exact",
+                  kReferenceProgram));
+  return kExitBadInput;
+}
+
 int run_plan(const PlanArguments& arguments) {
-  if (arguments.solver == "milp" && !kWithCbc) {
-    print_error("this program was built without CBC, expected --solver exact");
-    return kExitBadInput;
-  }
   if (arguments.solver == "milp" && arguments.work_limit) {
     print_error("--work-limit does not count what CBC does, expected --time-limit with milp");
     return kExitBadInput;
@@ -148,6 +156,7 @@ int run_plan(const PlanArguments& arguments) {
     print_error("--time-limit: not a number, expected seconds from 0 to 1e9");
     return kExitBadInput;
   }
+  if (arguments.solver == "milp" && !arguments.reference) return become_reference();
   const std::optional<SnapshotInput> input = read_snapshot(arguments.snapshot, arguments.uplinks);
   if (!input) return kExitBadInput;
   const Plan result = solve(input->snapshot, arguments);
@@ -186,8 +195,9 @@ int exit_code_of(PlanStatus status) {
   return kExitFailed;
 }
 
-void add_plan(CLI::App& app, int& exit_code) {
+void add_plan(CLI::App& app, int& exit_code, ReferenceSolver reference) {
   const auto arguments = std::make_shared<PlanArguments>();
+  arguments->reference = reference;
   CLI::App& command = add_command(
       app, "plan", "the fewest moves that bring every rack within its bound, in rounds", kExamples);
   add_snapshot_argument(command, arguments->snapshot);

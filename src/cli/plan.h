@@ -9,8 +9,13 @@
 
 namespace monkeytree {
 
-/// `monkeytree plan`: the fewest moves that bring every rack within its bound, in rounds.
-void add_plan(CLI::App& app, int& exit_code);
+/// Seconds of CPU time at most.
+using ReferenceSolver = Plan (*)(const Snapshot&, const PlanOptions&, double time_limit_s);
+
+/// `monkeytree plan`: the fewest moves that bring every rack within its bound, in rounds. Without a
+/// `reference` the program beside this one that has it, monkeytree-milp, takes over where it is
+/// asked for: CBC brings libraries that start threads in every process that has them.
+void add_plan(CLI::App& app, int& exit_code, ReferenceSolver reference = nullptr);
 
 /// The plan for people.
 std::string plan_text(const Snapshot& snapshot, const Plan& plan, bool colors);

@@ -4,15 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/counted.h"
-#include "base/sha256.h"
 #include "base/status.h"
-#include "cluster/snapshot_json.h"
-#include "control/decision.h"
-#include "control/recheck.h"
+#include "control/controller_common.h"
 
 namespace monkeytree {
 namespace {
@@ -20,34 +15,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::array<std::string_view, 3> kModes = {"observe", "recommend", "enforce"};
+
 constexpr double kDay_s = 86400;
+
 constexpr int kMostCoalesced = 5;  ///< times coalesce_ms
-constexpr std::string_view kKillSwitch = "paused";
-/// Under which the journal keeps that a person has cancelled a running plan, until it has ended.
-std::string cancelled_key(int64_t plan) { return fmt::format("cancelled {}", plan); }
+
 constexpr std::string_view kReservationPrefix = "plan-";
-
-Deadline in_seconds(double seconds) {
-  return Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
-}
-
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-std::string joined(const std::vector<std::string>& parts) {
-  return fmt::format("{}", fmt::join(parts, "; "));
-}
-
-std::vector<Move> all_moves(const std::vector<Round>& rounds) {
-  std::vector<Move> moves;
-  for (const Round& round : rounds) moves.insert(moves.end(), round.begin(), round.end());
-  return moves;
-}
 
 }  // namespace
 
 std::string_view name_of(Mode mode) { return kModes[static_cast<size_t>(mode)]; }
+
 std::optional<Mode> mode_named(std::string_view name) {
   const auto* found = std::find(kModes.begin(), kModes.end(), name);
   if (found == kModes.end()) return std::nullopt;
@@ -247,240 +225,6 @@ std::map<std::string, bool> Controller::hooked(const Snapshot& snapshot) const {
   return hooked;
 }
 
-void Controller::decide() {
-  Planner& planner = mirror_.planner();
-  const bool over = !planner.over().empty();
-  if (over != was_over_) {
-    std::vector<std::string> names;
-    for (const RackId rack : planner.over()) {
-      names.push_back(fmt::format("{} {} of {}", planner.snapshot().racks[rack].name,
-                                  planner.degree(rack), planner.snapshot().racks[rack].bound()));
-    }
-    tell(over ? "over" : "within",
-         over ? "racks above their bound: " + joined(names) : "every rack is within its bound");
-    was_over_ = over;
-  }
-  if (!over) {
-    supersede_waiting("every rack is within its bound");
-    no_plan_why_.clear();
-    return;
-  }
-  size_t running = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    running = running_.size();
-  }
-  if (recovering_ || running >= static_cast<size_t>(rules_.plans_at_once)) return;
-  const Clock::time_point start = Clock::now();
-  const Plan plan = make_plan();
-  {
-    const std::lock_guard lock(mutex_);
-    view_.plan_ms = milliseconds_since(start);
-  }
-  if (plan.rounds.empty()) {
-    const std::string why =
-        plan.status != PlanStatus::kUnknown
-            ? "no moves of the jobs that may move bring any rack nearer its bound"
-            : "no plan was found in time";
-    if (std::exchange(no_plan_why_, why) != why) tell("no plan", why);
-    supersede_waiting(why);
-    return;
-  }
-  no_plan_why_.clear();
-  propose(plan);
-}
-
-Plan Controller::make_plan() {
-  Planner& planner = mirror_.planner();
-  PlanOptions options;
-  const auto limited = [&] {
-    const Deadline limit = in_seconds(rules_.plan_limit_s);
-    options.stop = [limit] { return Clock::now() >= limit; };
-  };
-  limited();
-  Plan plan = planner.plan(options);
-  if (plan.status == PlanStatus::kInfeasible) {
-    // The bounds cannot all be met with the jobs that may move: as near to them as can be.
-    options.best_effort = true;
-    limited();
-    return planner.plan(options);
-  }
-  if (plan.status != PlanStatus::kUnknown) return plan;
-  // Not found in time: one rack at a time, the worst first; the others may not grow.
-  std::vector<RackId> racks = planner.over();
-  const auto excess = [&](RackId rack) {
-    return planner.degree(rack) - planner.snapshot().racks[rack].bound();
-  };
-  std::stable_sort(racks.begin(), racks.end(),
-                   [&](RackId a, RackId b) { return excess(a) > excess(b); });
-  for (const RackId rack : racks) {
-    options.mend = std::vector<RackId>{rack};
-    limited();
-    Plan one = planner.plan(options);
-    if (!one.rounds.empty()) return one;
-  }
-  return plan;
-}
-
-void Controller::propose(const Plan& plan) {
-  const Snapshot& snapshot = mirror_.snapshot();
-  const double now_s = parts_.wall_s();
-  const Gain gain = estimate_gain(snapshot, plan, rules_.policy.gain, now_s);
-  std::vector<std::string> against = objections(snapshot, plan, gain, rules_.policy, past_, now_s);
-  PlanEntry entry;
-  bool paused = false;
-  {
-    const std::lock_guard lock(mutex_);
-    paused = view_.paused;
-    if (!view_.read_only.empty()) against.push_back(view_.read_only);
-  }
-  if (paused) against.emplace_back("paused by an operator");
-  if (rules_.mode == Mode::kObserve) {
-    entry.reason = "mode is observe";
-  } else if (!against.empty()) {
-    entry.reason = joined(against);
-  } else {
-    entry.state = rules_.mode == Mode::kEnforce ? PlanState::kRunning : PlanState::kWaiting;
-  }
-  const std::string text = write_snapshot(snapshot);
-  PlanRecord record = record_of(snapshot, plan, sha256(text));
-  if (proposal_ && proposal_->rounds == record.rounds &&
-      (proposal_->state == entry.state || proposal_->state == PlanState::kCancelled)) {
-    return;
-  }
-  supersede_waiting("another plan is better now");
-  entry.made_s = now_s;
-  entry.moves = plan.moves;
-  entry.snapshot = text;
-  entry.plan = write_plan(record);
-  entry.decision = decision_json(snapshot, plan, gain, held_back_, against);
-  const bool runs = entry.state == PlanState::kRunning;
-  // A plan counts as running once its migrations are in the journal, not before.
-  if (runs) entry.state = PlanState::kProposed;
-  const absl::StatusOr<int64_t> id = parts_.journal.add_plan(entry);
-  if (!id.ok()) {
-    set_trouble(fmt::format("the journal: {}", text_of(id.status())));
-    return;
-  }
-  tell("plan",
-       fmt::format("plan {}: {} ({}){}", *id, counted(plan.moves, "move"), name_of(plan.status),
-                   entry.reason.empty() ? "" : ", not begun: " + entry.reason));
-  if (!runs) {
-    proposal_ = Proposal{*id, std::move(record.rounds), entry.state};
-    return;
-  }
-  proposal_.reset();
-  if (absl::Status status = run_plan(*id, plan.rounds); !status.ok()) {
-    set_trouble(fmt::format("the journal: {}", text_of(status)));
-  }
-}
-
-absl::Status Controller::run_plan(int64_t id, const std::vector<Round>& rounds) {
-  std::vector<Migration> migrations = migrations_of(id, mirror_.snapshot(), rounds, reports_);
-  const double now_s = parts_.wall_s();
-  if (absl::Status status = parts_.journal.add_migrations(migrations, now_s); !status.ok()) {
-    return status;
-  }
-  absl::Status status = parts_.journal.set_plan_state(id, PlanState::kRunning, "", std::nullopt);
-  if (!status.ok()) return status;
-  mirror_.planner().begin(rounds);
-  routes_stale_ = true;
-  tell("begin", fmt::format("plan {} begins", id));
-  launch(id, std::move(migrations), rounds);
-  return absl::OkStatus();
-}
-
-void Controller::launch(int64_t id, std::vector<Migration> migrations, std::vector<Round> rounds,
-                        bool cancelled) {
-  const std::lock_guard lock(mutex_);
-  Running& running = running_[id];
-  std::set<std::string> jobs;
-  for (const Migration& migration : migrations) jobs.insert(migration.job);
-  running.jobs.assign(jobs.begin(), jobs.end());
-  const std::vector<std::string> nodes = nodes_of(migrations);
-  running.nodes.insert(nodes.begin(), nodes.end());
-  running.rounds = std::move(rounds);
-  PlanRun::Hooks hooks;
-  hooks.find_nodes = [this](const WorkerName& worker, const std::string& from) {
-    return free_nodes_for(worker, from);
-  };
-  hooks.ended = [this](const Migration& migration) {
-    tell("migration", migration.reason.empty()
-                          ? fmt::format("migration {} of job {}: {}", migration.id, migration.job,
-                                        name_of(migration.state))
-                          : fmt::format("migration {} of job {}: {}: {}", migration.id,
-                                        migration.job, name_of(migration.state), migration.reason));
-  };
-  hooks.trouble = [this](const std::string& text) { tell("trouble", text); };
-  running.run = std::make_unique<PlanRun>(id, std::move(migrations), mover_, parts_.scheduler,
-                                          parts_.journal, parts_.wall_s, std::move(hooks));
-  running.cancelled = cancelled;
-  if (cancelled) running.run->give_up();
-  running.thread = std::jthread([this, id, run = running.run.get()](const std::stop_token& stop) {
-    const PlanRun::End end = run->run(stop);
-    {
-      const std::lock_guard inner(mutex_);
-      running_[id].end = end;
-      ++notified_;
-      notified_why_ = "a plan has ended";
-    }
-    wake_.notify_all();
-  });
-}
-
-void Controller::reap() {
-  std::map<int64_t, Running> through;
-  {
-    const std::lock_guard lock(mutex_);
-    for (auto it = running_.begin(); it != running_.end();) {
-      const bool is_through = it->second.end && *it->second.end != PlanRun::End::kStopped;
-      auto node = it++;
-      if (is_through) through.insert(running_.extract(node));
-    }
-  }
-  for (auto& [id, running] : through) {
-    if (running.thread.joinable()) running.thread.join();
-    const bool done = *running.end == PlanRun::End::kDone;
-    const double now_s = parts_.wall_s();
-    if (done && !running.rounds.empty()) {
-      mirror_.planner().finish(all_moves(running.rounds));
-    } else if (!mirror_.empty()) {
-      mirror_.forget(running.jobs);
-    }
-    for (const std::string& job : running.jobs) last_moves_[job] = Clock::now();
-    std::string reason;
-    if (!done) {
-      const absl::StatusOr<std::vector<Migration>> migrations = parts_.journal.migrations(id);
-      for (const Migration& migration : migrations.ok() ? *migrations : std::vector<Migration>()) {
-        if (migration.state != MigrationState::kRolledBack) continue;
-        if (reason.empty()) reason = migration.reason;
-        failed_jobs_[migration.job] = now_s;
-        for (const WorkerMove& move : migration.moves) {
-          if (move.to != kStagingNode) failed_nodes_[move.to] = now_s;
-        }
-      }
-    }
-    const PlanState state = done                ? PlanState::kDone
-                            : running.cancelled ? PlanState::kCancelled
-                                                : PlanState::kFailed;
-    absl::Status written = parts_.journal.set_plan_state(id, state, reason, now_s);
-    if (running.cancelled) written.Update(parts_.journal.set(cancelled_key(id), ""));
-    if (!written.ok()) set_trouble(fmt::format("the journal: {}", text_of(written)));
-    routes_stale_ = true;
-    tell("end",
-         fmt::format("plan {}: {}{}", id, name_of(state), reason.empty() ? "" : ": " + reason));
-  }
-  if (!through.empty()) parts_.journal.prune(rules_.keep_plans, rules_.keep_events).IgnoreError();
-}
-
-void Controller::wait_for_plans() {
-  std::unique_lock lock(mutex_);
-  wake_.wait(lock, [this] {
-    return std::all_of(running_.begin(), running_.end(),
-                       [](const auto& entry) { return entry.second.end.has_value(); });
-  });
-}
-
 void Controller::tidy(const Observation& seen) {
   std::set<std::string> busy;
   {
@@ -540,15 +284,6 @@ void Controller::tidy(const Observation& seen) {
   }
   const std::lock_guard lock(mutex_);
   view_.orphans = std::move(lines);
-}
-
-void Controller::supersede_waiting(std::string_view why) {
-  if (!proposal_) return;
-  const Proposal proposal = *std::exchange(proposal_, std::nullopt);
-  if (proposal.state != PlanState::kWaiting) return;
-  parts_.journal.set_plan_state(proposal.id, PlanState::kSuperseded, why, parts_.wall_s())
-      .IgnoreError();
-  tell("superseded", fmt::format("plan {} is dropped: {}", proposal.id, why));
 }
 
 void Controller::route() {
@@ -614,140 +349,9 @@ void Controller::tell(std::string_view kind, std::string text, std::string data)
   if (parts_.on_event) parts_.on_event(event);
 }
 
-std::vector<std::string> Controller::free_nodes_for(const WorkerName& worker,
-                                                    const std::string& from) const {
-  std::shared_ptr<const Snapshot> snapshot;
-  {
-    const std::lock_guard lock(mutex_);
-    snapshot = view_.snapshot;
-  }
-  std::vector<std::string> nodes;
-  if (!snapshot) return nodes;
-  IdVector<NodeId, int> free(snapshot->nodes.size());
-  NodeId home;
-  for (size_t n = 0; n < free.size(); ++n) {
-    free[NodeId(n)] = snapshot->nodes[NodeId(n)].slots;
-    if (snapshot->nodes[NodeId(n)].name == from) home = NodeId(n);
-  }
-  int slots = 1;
-  for (size_t g = 0; g < snapshot->groups.size(); ++g) {
-    const Group& group = snapshot->groups[GroupId(g)];
-    for (const NodeId node : group.workers) free[node] -= group.slots;
-    if (snapshot->jobs[group.job].id == worker.job) slots = group.slots;
-  }
-  if (!home.valid()) return nodes;
-  for (size_t n = 0; n < free.size(); ++n) {
-    const Node& node = snapshot->nodes[NodeId(n)];
-    if (node.state == NodeState::kUp && free[NodeId(n)] >= slots &&
-        node.node_class == snapshot->nodes[home].node_class &&
-        snapshot->racks[node.rack].island == snapshot->racks[snapshot->nodes[home].rack].island) {
-      nodes.push_back(node.name);
-    }
-  }
-  return nodes;
-}
-
 ControllerView Controller::view() const {
   const std::lock_guard lock(mutex_);
   return view_;
-}
-
-absl::Status Controller::approve(int64_t plan, std::string_view by) {
-  const std::lock_guard turn(turn_);
-  const absl::StatusOr<std::optional<PlanEntry>> entry = parts_.journal.plan(plan);
-  if (!entry.ok()) return entry.status();
-  if (!*entry) return absl::NotFoundError(fmt::format("there is no plan {}", plan));
-  if ((*entry)->state != PlanState::kWaiting || !proposal_ || proposal_->id != plan) {
-    return absl::FailedPreconditionError(
-        fmt::format("plan {} is {}, not waiting{}", plan, name_of((*entry)->state),
-                    (*entry)->reason.empty() ? "" : ": " + (*entry)->reason));
-  }
-  reap();
-  Observation seen;
-  if (!look(seen)) return absl::UnavailableError(view().trouble);
-  Diagnostics findings;
-  const std::optional<PlanRecord> record = parse_plan((*entry)->plan, "journal", findings);
-  if (!record) return absl::DataLossError("the plan in the journal cannot be read");
-  const std::optional<std::vector<Round>> rounds = mirror_.rounds_of(*record);
-  std::vector<std::string> changed;
-  if (!rounds) {
-    changed.emplace_back("a job or node of it is gone");
-  } else {
-    changed = recheck(mirror_.snapshot(), *rounds);
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    if (view_.paused) changed.emplace_back("paused by an operator");
-  }
-  if (!changed.empty()) {
-    supersede_waiting("the cluster has changed: " + joined(changed));
-    return absl::FailedPreconditionError("the cluster has changed since: " + joined(changed));
-  }
-  if (absl::Status status = parts_.journal.set_approved(plan, by); !status.ok()) return status;
-  tell("approve", fmt::format("plan {} is approved by {}", plan, by));
-  proposal_.reset();
-  absl::Status status = run_plan(plan, *rounds);
-  publish(seen);
-  return status;
-}
-
-absl::Status Controller::cancel(int64_t plan, std::string_view by) {
-  const std::lock_guard turn(turn_);
-  const auto running = [&]() -> Running* {
-    const auto found = running_.find(plan);
-    return found == running_.end() || found->second.end ? nullptr : &found->second;
-  };
-  bool runs = false;
-  {
-    const std::lock_guard lock(mutex_);
-    runs = running() != nullptr;
-  }
-  // Written down first: a controller that is killed before the plan ends goes on cancelling it.
-  if (runs) {
-    absl::Status status = parts_.journal.set(cancelled_key(plan), by.empty() ? "somebody" : by);
-    if (!status.ok()) return status;
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    if (Running* const found = running()) {
-      found->cancelled = true;
-      found->run->give_up();
-    } else if (!proposal_ || proposal_->id != plan || proposal_->state != PlanState::kWaiting) {
-      return absl::FailedPreconditionError(
-          fmt::format("plan {} is neither waiting nor running", plan));
-    }
-  }
-  tell("cancel", fmt::format("plan {} is cancelled by {}", plan, by));
-  if (!proposal_ || proposal_->id != plan) return absl::OkStatus();
-  // It stays as the proposal: the same plan does not come up again at once.
-  proposal_->state = PlanState::kCancelled;
-  return parts_.journal.set_plan_state(plan, PlanState::kCancelled, fmt::format("by {}", by),
-                                       parts_.wall_s());
-}
-
-absl::Status Controller::pause(std::string_view why, std::string_view by) {
-  const std::string text =
-      why.empty() ? fmt::format("by {}", by) : fmt::format("by {}: {}", by, why);
-  if (absl::Status status = parts_.journal.set(kKillSwitch, text); !status.ok()) return status;
-  {
-    const std::lock_guard lock(mutex_);
-    view_.paused = true;
-    view_.paused_why = text;
-  }
-  tell("pause", "paused " + text);
-  return absl::OkStatus();
-}
-
-absl::Status Controller::resume(std::string_view by) {
-  if (absl::Status status = parts_.journal.set(kKillSwitch, ""); !status.ok()) return status;
-  {
-    const std::lock_guard lock(mutex_);
-    view_.paused = false;
-    view_.paused_why.clear();
-  }
-  tell("resume", fmt::format("resumed by {}", by));
-  notify("resumed");
-  return absl::OkStatus();
 }
 
 }  // namespace monkeytree

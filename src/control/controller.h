@@ -140,6 +140,8 @@ class Controller {
   void tidy(const Observation& seen);
   void decide();
   Plan make_plan();
+  /// How many jobs may not move, with an example; "" where all may.
+  std::string held_back_text() const;
   void propose(const Plan& plan);
   absl::Status run_plan(int64_t id, const std::vector<Round>& rounds);
   void launch(int64_t id, std::vector<Migration> migrations, std::vector<Round> rounds,

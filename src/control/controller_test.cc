@@ -12,6 +12,7 @@
 namespace monkeytree {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -307,6 +308,8 @@ TEST_F(ControllerTest, JobsThatOptOutOrLackTheHookStay) {
   const std::map<std::string, std::string> held = controller().view().held_back;
   EXPECT_THAT(held.at("a"), HasSubstr("monkeytree=off"));
   EXPECT_THAT(held.at("b"), HasSubstr("hook"));
+  EXPECT_THAT(events_,
+              Contains(HasSubstr("2 of 2 jobs may not move (status says why), a for one")));
   agents_.without_hook.clear();
   settle();
   EXPECT_EQ(excess_now(), 0);  // b moves
