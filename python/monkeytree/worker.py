@@ -15,6 +15,14 @@ import time
 
 DEFAULT_SOCKET = "/run/monkeytree/agent.sock"
 MAX_PACKET = 64 << 10
+RETRY_S = 0.5  # between two connections
+UNFIT_RETRY_S = 30  # where the agent refuses, or there is no hello to say
+
+# What the agent asks, with the fields that this side reads.
+_ASKED = {"welcome": {}, "refused": {"why": str}, "expect": {"migration": str},
+          "pause": {"migration": str}, "restore": {"migration": str, "epoch": int},
+          "resume": {"migration": str}, "retire": {"migration": str}, "release": {"migration": str},
+          "cancel": {"migration": str}}
 
 
 def migration_word(migration):
@@ -40,7 +48,11 @@ class Released(SystemExit):
 
 
 class Worker:
-    """One worker as its agent sees it. `arena` is handed over with each hello."""
+    """One worker as its agent sees it. `arena` is handed over with each hello.
+
+    What the agent asks takes effect when its packet is read, not when the training thread wakes: the
+    phase is always what the agent has been told, and what the training thread will do.
+    """
 
     def __init__(self, arena, job, group, worker, ranks=1, path=None, on_expect=None):
         self._arena = arena
@@ -49,16 +61,20 @@ class Worker:
         self._path = path or os.environ.get("MONKEYTREE_AGENT_SOCKET", DEFAULT_SOCKET)
         self._on_expect = on_expect or (lambda migration: None)
         self._changed = threading.Condition()
+        self._welcomed = threading.Event()
         self._socket = None
         self._closed = False
-        self._told_refusal = ""
+        self._refused_hello = False
+        self._said = ""  # last on standard error
         self._stepped = False  # an iteration of the generation has been done
-        self._resume = None  # the generation to go on as
+        self._told = None  # to go on, as the generation in this tuple; None in it: as the old one
         self._restore = None
-        self._go_on = False  # cancelled: in the old generation
         self._pending = ""
+        self._stopped_by = 0  # the word at which the training loop stops or stands
         self._cancelled = collections.deque(maxlen=64)
+        self._refused = collections.deque(maxlen=64)  # (word, why): a rank could not pause
         self._last_progress = 0.0
+        self.for_successor = {}  # of the environment, beside that of this process
         self.successor_of = os.environ.get("MONKEYTREE_SUCCESSOR_OF", "")
         self.phase = "waiting" if self.successor_of else "running"
         self.migration = ""
@@ -69,7 +85,6 @@ class Worker:
 
     def start(self, wait=False):
         """Connects in the background and keeps connected; `wait` for the first welcome."""
-        self._welcomed = threading.Event()
         threading.Thread(target=self._run, name="monkeytree-agent", daemon=True).start()
         if wait:
             self._welcomed.wait()
@@ -81,20 +96,24 @@ class Worker:
         with self._changed:
             return migration_word(self._pending)
 
-    def boundary(self, iteration, word):
-        """An iteration is done and all workers have seen `word`. True: all stop here."""
+    def boundary(self, iteration, word, refusal=""):
+        """An iteration is done and all workers have seen `word`. True: all stop here. `refusal`: why
+        none may, as all have agreed; the agent hears of it."""
         with self._changed:
             self.iteration = iteration
             if self.generation and not self._stepped:
                 self._send({"type": "stepped", "migration": self.generation, "iteration": iteration})
             self._stepped = True
-            if word == 0 or any(migration_word(each) == word for each in self._cancelled):
-                now = time.monotonic()
-                if now - self._last_progress >= 1:
-                    self._last_progress = now
-                    self._send({"type": "progress", "iteration": iteration})
-                return False
-            return True
+            if word != 0 and refusal:
+                self._refuse(word, refusal)
+            elif word != 0 and not self._is_cancelled(word):
+                self._stopped_by = word
+                return True
+            now = time.monotonic()
+            if now - self._last_progress >= 1:
+                self._last_progress = now
+                self._send({"type": "progress", "iteration": iteration})
+            return False
 
     def commit(self, iteration):
         """All of the state lies in the arena."""
@@ -109,10 +128,11 @@ class Worker:
         """The state lies committed in the arena. Waits; gives the generation to go on as, or None
         for the old one. Raises Released where the process is to end."""
         with self._changed:
+            if self._is_cancelled(self._stopped_by):
+                self._stopped_by = 0
+                return None  # cancelled since the boundary; what is pending waits for the next
             self.phase = "paused"
             self.migration, self._pending = self._pending, ""
-            self._go_on = False
-            self._resume = None
             if self.migration:
                 self._say_paused()
             return self._wait_to_go_on()
@@ -130,79 +150,131 @@ class Worker:
             self.phase = "restored"
             self.iteration = iteration
             self._send({"type": "restored", "migration": self.successor_of, "iteration": iteration})
-            while True:
-                generation = self._wait_to_go_on()
-                if generation is not None:
-                    return generation
-                self.phase = "restored"  # a later migration was cancelled: still waits for its own
+            return self._wait_to_go_on()
 
     def close(self):
         with self._changed:
             self._send({"type": "bye"})
             self._closed = True
-            if self._socket:
-                self._socket.close()
+            self._drop()
 
     # With the lock held.
+
+    def _is_cancelled(self, word):
+        return any(migration_word(each) == word for each in self._cancelled)
+
+    def _stands_for(self, migration):
+        """Paused for it; where the own pause has not come yet, stopped by its word."""
+        return self.phase == "paused" and (
+            self.migration == migration or
+            (not self.migration and self._stopped_by == migration_word(migration)))
 
     def _say_paused(self):
         self._send({"type": "paused", "migration": self.migration, "iteration": self.iteration,
                     "epoch": self._arena.committed_epoch})
 
-    def _wait_to_go_on(self):
-        self._changed.wait_for(lambda: self._resume is not None or self._go_on or self.ending)
-        self._end_if_told()
-        generation, self._resume, self._go_on = self._resume, None, False
-        self.migration = ""
-        if generation is not None:
-            self.generation = generation
-            self.successor_of = ""
-            self._stepped = False
+    def _go_on(self, generation):
         self.phase = "running"
+        self.migration = ""
+        self._stopped_by = 0
+        self._told = (generation,)
+
+    def _wait_to_go_on(self):
+        self._changed.wait_for(lambda: self._told is not None or self.ending)
+        self._end_if_told()
+        (generation,), self._told = self._told, None
         return generation
 
     def _end_if_told(self):
         if self.ending:
             raise Released()
 
+    def _refuse(self, word, why):
+        self._refused.append((word, why))
+        if migration_word(self._pending) == word:
+            self._fail(self._pending, why)
+            self._pending = ""
+
     def _send(self, message):
+        """Never waits for an agent that does not read: the connection ends, and hello says it."""
         if self._socket is None:
-            return  # hello says it
+            return
         try:
-            self._socket.send(json.dumps(message).encode())
+            self._socket.send(json.dumps(message).encode(), socket.MSG_DONTWAIT)
         except OSError:
-            pass
+            self._drop()
+
+    def _drop(self):
+        """The thread that reads finds the end, and closes."""
+        link, self._socket = self._socket, None
+        if link:
+            try:
+                link.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
 
     # The agent's packets.
 
     def _run(self):
         while not self._closed:
+            wait = RETRY_S
             try:
-                self._connect()
-                while True:
-                    packet = self._socket.recv(MAX_PACKET + 1)
-                    if not packet:
-                        break
-                    self._take(json.loads(packet))
-            except (OSError, ValueError, KeyError):
-                pass
-            with self._changed:
-                if self._socket:
-                    self._socket.close()
-                self._socket = None
-            time.sleep(0.5 if not self._told_refusal else 30)
+                with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:
+                    link.connect(self._path)
+                    if not self._say_hello(link):
+                        wait = UNFIT_RETRY_S
+                    else:
+                        self._listen(link)
+            except OSError:
+                pass  # the agent is not there, or has gone
+            except Exception as error:  # whatever it is: training goes on, and so does this thread
+                self._say(f"{type(error).__name__}: {error}")
+            finally:
+                with self._changed:
+                    self._socket = None
+            time.sleep(UNFIT_RETRY_S if self._refused_hello else wait)
 
-    def _connect(self):
-        link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    def _say(self, text):
+        """On standard error, where it is not what was said last."""
+        if text == self._said:
+            return
+        self._said = text
         try:
-            link.connect(self._path)
-            with self._changed:
-                hello = self._hello()
-                socket.send_fds(link, [json.dumps(hello).encode()], [self._arena.fd])
+            print(f"monkeytree: {text}", file=sys.stderr)
+        except (OSError, ValueError):
+            pass  # closed
+
+    def _say_hello(self, link):
+        """False where there is none to say."""
+        with self._changed:
+            try:
+                hello = json.dumps(self._hello()).encode()
+            except FileNotFoundError:
+                self._say("this process cannot be moved: its working directory is gone")
+                return False
+            except (OSError, ValueError, TypeError) as error:
+                self._say(f"this process cannot be moved: {error}")
+                return False
+            if len(hello) > MAX_PACKET:
+                self._say(f"this process cannot be moved: its command and environment make a hello of "
+                          f"{len(hello)} bytes, more than {MAX_PACKET} bytes")
+                return False
+            socket.send_fds(link, [hello], [self._arena.fd], socket.MSG_DONTWAIT)
+            if not self._closed:
                 self._socket = link
-        except OSError:
-            link.close()
-            raise
+        return True
+
+    def _listen(self, link):
+        while not self._closed:
+            packet = link.recv(MAX_PACKET + 1)
+            if not packet:
+                return
+            try:
+                self._take(json.loads(packet.decode()))
+            except Exception as error:
+                self._say(f"the agent's packet {packet[:80]!r} ends the connection: "
+                          f"{type(error).__name__}: {error}")
+                return
 
     def _hello(self):
         environment = {key: value for key, value in os.environ.items()
@@ -210,6 +282,7 @@ class Worker:
                        or key in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PATH")}
         for key in ("MONKEYTREE_SUCCESSOR_OF", "MONKEYTREE_AGENT_SOCKET"):
             environment.pop(key, None)
+        environment.update(self.for_successor)
         return {"type": "hello", "v": 1, **self._name, "ranks": self._ranks, "phase": self.phase,
                 "migration": self.migration, "successor_of": self.successor_of,
                 "generation": self.generation, "iteration": self.iteration,
@@ -218,31 +291,48 @@ class Worker:
                             "environment": environment}}
 
     def _take(self, message):
+        """One packet. Raises where it is not one of the protocol's."""
+        if not isinstance(message, dict) or not isinstance(message.get("type"), str):
+            raise ValueError("expected an object with a type")
         kind = message["type"]
+        if kind not in _ASKED:
+            raise ValueError("unknown type")
+        for field, expected in _ASKED[kind].items():
+            if type(message.get(field)) is not expected:
+                raise ValueError(f"{field}: expected {expected.__name__}")
         if kind == "expect":
             self._on_expect(message["migration"])
             return
         with self._changed:
-            getattr(self, "_on_" + kind)(message)
+            if self.ending and "migration" in message:
+                if kind != "release":
+                    self._fail(message["migration"], "the worker is ending")
+                return
+            getattr(self, "_asked_to_" + kind)(message)
             self._changed.notify_all()
 
     def _fail(self, migration, why):
+        why = why.encode(errors="replace")[:1000].decode(errors="ignore")
         self._send({"type": "failed", "migration": migration, "why": why})
 
-    def _on_welcome(self, message):
-        self.address = message.get("address", "")
-        self._told_refusal = ""
+    def _asked_to_welcome(self, message):
+        self.address = str(message.get("address", ""))
+        self._refused_hello = False
         self._welcomed.set()
 
-    def _on_refused(self, message):
-        if not self._told_refusal:
-            print(f"monkeytree: the agent refuses: {message['why']}", file=sys.stderr)
-        self._told_refusal = message["why"] or "refused"
+    def _asked_to_refused(self, message):
+        self._say(f"the agent refuses: {message['why']}")
+        self._refused_hello = True
 
-    def _on_pause(self, message):
+    def _asked_to_pause(self, message):
         migration = message["migration"]
+        refusals = [why for word, why in self._refused if word == migration_word(migration)]
         if migration in self._cancelled:
             self._fail(migration, "this migration was cancelled")
+        elif refusals:
+            self._fail(migration, refusals[-1])
+        elif migration in (self.generation, self.successor_of):
+            self._fail(migration, "this migration has brought the worker here")
         elif self.phase == "running":
             self._pending = migration
         elif self.phase in ("paused", "restored"):
@@ -252,7 +342,7 @@ class Worker:
         else:
             self._fail(migration, f"the worker is {self.phase}")
 
-    def _on_restore(self, message):
+    def _asked_to_restore(self, message):
         if self.phase == "waiting":
             self._restore = message["epoch"]
         elif self.phase == "restored":
@@ -261,41 +351,52 @@ class Worker:
         else:
             self._fail(message["migration"], f"the worker is {self.phase}")
 
-    def _on_resume(self, message):
+    def _asked_to_resume(self, message):
         migration = message["migration"]
-        if self.phase in ("paused", "restored"):
-            self._resume = migration
-        elif self.phase == "running" and self.generation == migration:
+        if migration and migration == self.generation:
             if self._stepped:
                 self._send({"type": "stepped", "migration": migration,
                             "iteration": self.iteration})
+        elif self._stands_for(migration) or (
+                self.phase == "restored" and self.successor_of == migration):
+            self.generation = migration
+            self.successor_of = ""
+            self._stepped = False
+            self._go_on(migration)
         else:
-            self._fail(migration, f"the worker is {self.phase}")
+            self._fail(migration, f"the worker is {self.phase}, not ready for this migration")
 
-    def _on_retire(self, message):
-        if self.phase == "paused":
+    def _asked_to_retire(self, message):
+        if self._stands_for(message["migration"]):
             self.phase = "retired"
             self.migration = message["migration"]
         elif self.phase != "retired":
-            self._fail(message["migration"], f"the worker is {self.phase}")
+            self._fail(message["migration"],
+                       f"the worker is {self.phase}, not paused for this migration")
 
-    def _on_release(self, message):
+    def _asked_to_release(self, message):
         if self.phase == "running":
             self._fail(message["migration"], "the worker is running")
         else:
             self.ending = True
 
-    def _on_cancel(self, message):
+    def _asked_to_cancel(self, message):
         migration = message["migration"]
-        self._cancelled.append(migration)
         if self.successor_of and self.successor_of == migration:
             self.ending = True
             return
         if self.phase == "retired":
             self._fail(migration, "the worker is retired")
             return
+        if migration and migration == self.generation:
+            self._fail(migration, "the worker has been resumed by this migration")
+            return
+        self._cancelled.append(migration)
         if self._pending == migration:
             self._pending = ""
-        if self.phase == "paused" and self.migration in (migration, ""):
-            self._go_on = True
+        if self._stands_for(migration):
+            if self.successor_of:
+                self.phase, self.migration = "restored", ""  # waits for its own still
+            else:
+                self._go_on(None)
         self._send({"type": "cancelled", "migration": migration})
