@@ -141,6 +141,7 @@ int stop_signals() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
+  signal(SIGHUP, SIG_IGN);  // nothing to read anew, and no reason to leave the workers
   return stop_event;
 }
 

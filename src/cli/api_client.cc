@@ -7,10 +7,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 namespace monkeytree {
@@ -119,6 +122,22 @@ class Call {
   int socket_ = -1;
 };
 
+/// The Content-Length of a head; nullopt where there is none, or none that is a number.
+std::optional<size_t> announced_length(std::string head) {
+  std::transform(head.begin(), head.end(), head.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  constexpr std::string_view kName = "\r\ncontent-length:";
+  size_t at = head.find(kName);
+  if (at == std::string::npos) return std::nullopt;
+  at = head.find_first_not_of(' ', at + kName.size());
+  size_t length = 0;
+  if (at == std::string::npos ||
+      std::from_chars(head.data() + at, head.data() + head.size(), length).ec != std::errc()) {
+    return std::nullopt;
+  }
+  return length;
+}
+
 }  // namespace
 
 absl::StatusOr<ApiAnswer> call_api(const ListenAddress& address, std::string_view method,
@@ -144,6 +163,10 @@ absl::StatusOr<ApiAnswer> call_api(const ListenAddress& address, std::string_vie
           std::errc();
   if (!is_http) return call.gone("what listens there does not speak HTTP");
   answer.body = got->substr(end + 4);
+  if (const std::optional<size_t> announced = announced_length(got->substr(0, end + 2));
+      announced && *announced != answer.body.size()) {
+    return call.gone("its answer is cut short");
+  }
   return answer;
 }
 

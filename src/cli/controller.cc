@@ -15,11 +15,13 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -371,6 +373,41 @@ class Process {
   std::optional<Churn> churn_;
 };
 
+/// What stands in the way of a start on this machine, though the file is well formed.
+std::vector<std::string> obstacles(const ServiceConfig& config) {
+  std::vector<std::string> out;
+  const auto must_be_there = [&](const char* field, const std::filesystem::path& path) {
+    std::error_code error;
+    if (!path.empty() && !std::filesystem::exists(path, error)) {
+      out.push_back(fmt::format("{}: there is no {}", field, printable(path.string())));
+    }
+  };
+  const std::filesystem::path folder = std::filesystem::path(config.journal).parent_path();
+  must_be_there("journal", folder);
+  if (config.scheduler == SchedulerKind::kSlurm) {
+    must_be_there("scheduler: topology", config.slurm.topology);
+    must_be_there("scheduler: slurm_conf", config.slurm.slurm_conf);
+    must_be_there("scheduler: programs", config.slurm.programs);
+    must_be_there("scheduler: slurmrestd", config.slurm.slurmrestd);
+  }
+  for (const std::string& snapshot : config.recorded.snapshots) {
+    must_be_there("scheduler: snapshots", snapshot);
+  }
+  if (!config.token_file.empty()) {
+    if (const auto token = read_token(config.token_file); !token.ok()) {
+      out.emplace_back(message_of(token.status()));
+    }
+  } else if (config.rules.mode != Mode::kObserve) {
+    out.push_back(fmt::format("mode {} without a token_file: nobody could approve, pause or cancel",
+                              name_of(config.rules.mode)));
+  }
+  if (config.http.port != 0 && config.http.port == config.agents.port &&
+      config.http.host == config.agents.host) {
+    out.push_back("listen: http and agents are the same address");
+  }
+  return out;
+}
+
 int run_controller(const std::string& file, bool check) {
   const std::optional<std::string> text = read_input(file);
   if (!text) return kExitBadInput;
@@ -378,7 +415,10 @@ int run_controller(const std::string& file, bool check) {
   const std::optional<ServiceConfig> config = parse_config(*text, printable(file), diagnostics);
   print_findings(diagnostics);
   if (!config) return kExitBadInput;
-  if (check) return print_result(write_config(*config), kExitDone);
+  if (check) {
+    for (const std::string& line : obstacles(*config)) print_error("as it is now: " + line);
+    return print_result(write_config(*config), kExitDone);
+  }
   return Process(*config).run();
 }
 
@@ -390,7 +430,8 @@ void add_controller(CLI::App& app, int& exit_code) {
   const auto file = std::make_shared<std::string>();
   const auto check = std::make_shared<bool>(false);
   command.add_option("--config", *file, "YAML; - is standard input")->required()->type_name("FILE");
-  command.add_flag("--check", *check, "read it, print what would hold, and end");
+  command.add_flag("--check", *check,
+                   "read it, print what would hold and what stands in the way here, and end");
   command.callback([file, check, &exit_code] { exit_code = run_controller(*file, *check); });
 }
 

@@ -86,7 +86,8 @@ void add_emulate(CLI::App& app, int& exit_code) {
       "\n"
       "Jobs come and go, drawn from the seed, until it is interrupted; one line each.\n"
       "With a command, each worker is a process that runs it; the agent of node NODE\n"
-      "listens at NODE.sock in the folder of --agents. Nothing outlives it.");
+      "listens at NODE.sock in the folder of --agents. They end with it, unless it is\n"
+      "killed outright.");
   const auto arguments = std::make_shared<EmulateArguments>();
   command.add_option("--socket", arguments->socket, "where the controller finds it")
       ->required()

@@ -26,7 +26,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::chrono::seconds kLimit{180};  ///< an approval looks at the cluster first
+constexpr std::chrono::seconds kAskLimit{15};
+constexpr std::chrono::seconds kChangeLimit{180};  ///< an approval looks at the cluster first
 constexpr size_t kMostListed = 30;
 constexpr int kExitRefused = 3;
 
@@ -136,14 +137,20 @@ class Session {
                                              quote(where)));
     }
     const absl::StatusOr<ApiAnswer> answer =
-        call_api(*address, method, target, body, token, kLimit);
+        call_api(*address, method, target, body, token, body.empty() ? kAskLimit : kChangeLimit);
     if (!answer.ok()) {
       return fail(kExitFailed, fmt::format("{}; is it running (systemctl status "
                                            "monkeytree-controller), is --address right?",
                                            message_of(answer.status())));
     }
-    if (answer->status < 300) return answer->body;
     const Json json = Json::parse(answer->body, nullptr, false);
+    if (answer->status < 300) {
+      // What else listens there must not pass for a controller that has done what it was told.
+      if (json.is_object() && !json.empty()) return answer->body;
+      return fail(kExitFailed, fmt::format("what listens at {} is no monkeytree controller: is "
+                                           "--address right?",
+                                           to_string(*address)));
+    }
     const std::string message = json.is_object() ? text_at(at(json, "error"), "message") : "";
     const bool bad = answer->status == 400 || answer->status == 401 || answer->status == 403;
     std::string text =

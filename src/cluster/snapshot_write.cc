@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/ended.h"
 #include "cluster/snapshot_json.h"
 
 namespace monkeytree {
@@ -118,7 +119,9 @@ std::string write_snapshot(const Snapshot& snapshot) {
   }
   if (!nodes.empty()) out.append(",\n  \"nodes\": ").append(block('{', nodes, '}'));
   std::vector<std::string> jobs;
-  for (const Job& job : snapshot.jobs) jobs.push_back(line(job_json(snapshot, job)));
+  for (const Job& job : snapshot.jobs) {
+    if (!has_ended(snapshot, job)) jobs.push_back(line(job_json(snapshot, job)));
+  }
   out.append(",\n  \"jobs\": ").append(block('[', jobs, ']')).append("\n}\n");
   return out;
 }

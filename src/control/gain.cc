@@ -42,7 +42,8 @@ std::map<JobId, int> sharing(const Snapshot& snapshot) {
   return fullest;
 }
 
-Gain estimate_gain(const Snapshot& before, const Plan& plan, const GainRules& rules, double now_s) {
+Gain estimate_gain(const Snapshot& before, const Plan& plan, const GainRules& rules,
+                   std::optional<double> now_s) {
   const std::map<JobId, int> was = sharing(before);
   const std::map<JobId, int> will = sharing(apply_rounds(before, plan.rounds));
   std::map<JobId, JobGain> jobs;
@@ -63,7 +64,7 @@ Gain estimate_gain(const Snapshot& before, const Plan& plan, const GainRules& ru
     one.job = job;
     one.gpus = gpus_of(before, job);
     const std::optional<double> end_s = before.jobs[job].end_s;
-    one.left_s = end_s ? std::max(0.0, *end_s - now_s) : rules.assumed_left_s;
+    one.left_s = end_s && now_s ? std::max(0.0, *end_s - *now_s) : rules.assumed_left_s;
     // What runs k times as long regains 1 − after/before of the time it would still have taken.
     const double change = 1 - slowdown(one.sharing_after, rules.communication) /
                                   slowdown(one.sharing_before, rules.communication);

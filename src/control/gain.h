@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "cluster/snapshot.h"
@@ -40,7 +41,9 @@ double gpus_of(const Snapshot& snapshot, JobId job);
 /// themselves. Empty where there are more flows than any real cluster has.
 std::map<JobId, int> sharing(const Snapshot& snapshot);
 
-/// O(flows · length of a chain), the price of routes().
-Gain estimate_gain(const Snapshot& before, const Plan& plan, const GainRules& rules, double now_s);
+/// Without a time nobody knows when a job ends. O(flows · length of a chain), the price of
+/// routes().
+Gain estimate_gain(const Snapshot& before, const Plan& plan, const GainRules& rules,
+                   std::optional<double> now_s);
 
 }  // namespace monkeytree

@@ -1,8 +1,10 @@
 #include "control/mirror.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "cluster/fragmentation.h"
+#include "cluster/snapshot_json.h"
 #include "control/recheck.h"
 #include "inventory/emulated_scheduler.h"
 #include "planning/plan.h"
@@ -147,6 +149,27 @@ TEST(Mirror, PlansByNameFindTheirWorkersAgain) {
   EXPECT_FALSE(mirror.rounds_of(record));
   record.rounds = {{{"gone", 0, 0, "r1n0", "r0n2"}}};
   EXPECT_FALSE(mirror.rounds_of(record));
+}
+
+/// A job that the mirror forgot and found again has two places in its snapshot, an empty one and its
+/// own. Plans are rechecked, and snapshots given out, as if there were only its own.
+TEST(Mirror, AJobThatCameBackIsItselfAgain) {
+  EmulatedScheduler cluster(uniform_cluster(3, 4, 1, 1), {}, [] { return 1e9; });
+  ASSERT_TRUE(cluster.submit(job("a", {"r0n0", "r1n0"})).ok());
+  ASSERT_TRUE(cluster.submit(job("b", {"r0n1", "r1n1"})).ok());
+  Mirror mirror;
+  mirror.follow(look(cluster), {});
+  mirror.forget({"a", "b"});
+  mirror.follow(look(cluster), {});
+  ASSERT_EQ(mirror.snapshot().jobs.size(), 4u);
+  const Plan made = mirror.planner().plan({});
+  ASSERT_EQ(made.moves, 1);
+  EXPECT_THAT(recheck(mirror.snapshot(), made.rounds), testing::IsEmpty());
+  Diagnostics faults;
+  const auto read = parse_snapshot(write_snapshot(mirror.snapshot()), "written", faults);
+  ASSERT_TRUE(read) << faults.text();
+  EXPECT_EQ(read->jobs.size(), 2u);
+  EXPECT_EQ(plan(*read).moves, 1);
 }
 
 TEST(Recheck, APlanHoldsWhileItsOwnPartOfTheClusterDoes) {

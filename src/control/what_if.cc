@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "base/counted.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "cluster/fragmentation.h"
 #include "cluster/snapshot_json.h"
 #include "control/case_text.h"
 #include "control/decision.h"
@@ -25,12 +27,25 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostListed = 20;  ///< racks; files.plan names all
+/// More would take longer to route than a person waits.
+constexpr int64_t kMostFlows = 300'000, kMostOfARack = 4096;
 
 struct Request {
   Snapshot snapshot;
   std::vector<std::string> changes;
   PlanOptions options;
 };
+
+std::string why_too_many_flows(const Snapshot& snapshot) {
+  int64_t all = 0, most = 0;
+  for (const int degree : fragmentation(snapshot)) {
+    all += degree;
+    most = std::max<int64_t>(most, degree);
+  }
+  if (all <= kMostFlows && most <= kMostOfARack) return "";
+  return fmt::format("{} flows leave their racks, {} of them one rack: expected at most {} and {}",
+                     all, most, kMostFlows, kMostOfARack);
+}
 
 std::optional<Request> read_request(std::string_view text, const Snapshot* live,
                                     const WhatIfLimits& limits, Diagnostics& diagnostics) {
@@ -54,6 +69,7 @@ std::optional<Request> read_request(std::string_view text, const Snapshot* live,
   if (const auto changes = root->find("changes")) {
     request.changes = apply_changes(*changes, request.snapshot);
   }
+  if (const std::string why = why_too_many_flows(request.snapshot); !why.empty()) root->error(why);
   request.options.work_limit = limits.work_limit;
   request.options.stop = limits.stop;
   if (const auto wanted = root->find("work_limit")) {
@@ -86,8 +102,12 @@ std::string without_moves(const Snapshot& snapshot, const Plan& plan) {
     case PlanStatus::kUnknown:
       return "No plan was found within the limits on work and time, nor a proof that there is "
              "none.\n";
-    case PlanStatus::kOptimal:
     case PlanStatus::kFeasible:
+      return fmt::format(
+          "Nothing that makes the excess of {} less was found within the limits on work and "
+          "time.\n",
+          plan.excess_before);
+    case PlanStatus::kOptimal:
       return fmt::format("No move makes the excess of {} less.\n", plan.excess_before);
   }
   return "";
@@ -125,7 +145,7 @@ std::optional<std::string> what_if(std::string_view request_text, const Snapshot
   const Snapshot& snapshot = request->snapshot;
   const Plan made = plan(snapshot, request->options);
   const Snapshot after = apply_rounds(snapshot, made.rounds);
-  const Gain gain = estimate_gain(snapshot, made, GainRules(), snapshot.time_s.value_or(0));
+  const Gain gain = estimate_gain(snapshot, made, GainRules(), snapshot.time_s);
 
   const std::string snapshot_text = write_snapshot(snapshot);
   const std::string plan_text = write_plan(record_of(snapshot, made, sha256(snapshot_text)));

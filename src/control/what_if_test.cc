@@ -169,6 +169,26 @@ TEST(WhatIf, LimitsEndIt) {
   EXPECT_THAT(faults({{"work_limit", 1e12}}), HasSubstr("/work_limit: "));
 }
 
+/// One small request must not keep all others waiting.
+TEST(WhatIf, MoreFlowsThanCanBeRoutedInTimeAreRefused) {
+  Snapshot snapshot = four_racks();
+  for (Group& group : snapshot.groups) group.rings = 1'000'000;
+  EXPECT_THAT(faults({{"changes", Json::array()}}, snapshot), HasSubstr("flows leave their racks"));
+  Snapshot larger = four_racks();
+  for (Group& group : larger.groups) group.rings = 1300;  // three jobs in R3
+  EXPECT_THAT(answer(larger, {{"changes", Json::array()}})["status"], "infeasible");
+}
+
+/// Slurm of 22.05 says when jobs end, and not what time it is.
+TEST(WhatIf, WithoutATimeNobodyKnowsWhenJobsEnd) {
+  Snapshot snapshot = four_racks();
+  for (Job& job : snapshot.jobs) job.end_s = 1.7e9;
+  const Json guess = answer(four_racks(), Json::object());
+  EXPECT_EQ(answer(snapshot, Json::object())["gain"], guess["gain"]);
+  snapshot.time_s = 1.7e9;
+  EXPECT_EQ(answer(snapshot, Json::object())["gain"]["regained_gpu_h"], 0);
+}
+
 TEST(WhatIf, EachFaultHasItsPath) {
   const auto change = [](const Json& one) { return Json{{"changes", {one}}}; };
   EXPECT_THAT(faults(Json::array()), HasSubstr("expected an object"));

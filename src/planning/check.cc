@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "cluster/ended.h"
 
 namespace monkeytree {
 namespace {
@@ -22,7 +23,9 @@ class Checker {
       : s_(snapshot), plan_(plan), options_(options) {
     for (RackId id : s_.racks.keys()) rack_ids_.emplace(s_.racks[id].name, id);
     for (NodeId id : s_.nodes.keys()) node_ids_.emplace(s_.nodes[id].name, id);
-    for (JobId id : s_.jobs.keys()) job_ids_.emplace(s_.jobs[id].id, id);
+    for (JobId id : s_.jobs.keys()) {
+      if (!has_ended(s_, s_.jobs[id])) job_ids_.emplace(s_.jobs[id].id, id);
+    }
   }
 
   std::vector<std::string> run() {

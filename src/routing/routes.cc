@@ -18,6 +18,8 @@ namespace monkeytree {
 namespace {
 
 constexpr int64_t kMostFlows = int64_t{1} << 24;
+/// Colouring parallel flows between the same racks takes their square.
+constexpr int64_t kMostDegree = 16'384;
 constexpr int64_t kMostCells = int64_t{1} << 28;  // racks · colours · 2 sides
 
 /// The spines that may matter, as colours 0, 1, …, and which rack reaches which.
@@ -313,6 +315,10 @@ absl::Status check_routable(const Snapshot& snapshot) {
   for (RackId rack : snapshot.racks.keys()) {
     degree = std::max(degree, degrees[rack]);
     if (degrees[rack] > 0) bound = std::max<int64_t>(bound, snapshot.racks[rack].bound());
+  }
+  if (degree > kMostDegree) {
+    return absl::ResourceExhaustedError(
+        fmt::format("{} flows leave one rack, and at most {} can be routed", degree, kMostDegree));
   }
   const int64_t colors = std::min(bound, 2 * degree);
   const int64_t cells = 2 * static_cast<int64_t>(snapshot.racks.size()) * colors;

@@ -23,7 +23,9 @@ std::optional<Snapshot> import_texts(std::string_view request, Diagnostics& diag
 class TryApi {
  public:
   struct Limits {
-    int64_t work = 2'000'000;               ///< of the planner
+    /// Search nodes of the planner; none, as the time ends it and a limit would keep it from the
+    /// plans of badly fragmented clusters.
+    int64_t work = INT64_MAX;
     std::chrono::milliseconds time{5'000};  ///< of the planner
     size_t body = size_t{16} << 20;         ///< bytes of a request
   };

@@ -91,11 +91,11 @@ struct MemfdSize {
   uint64_t missing = 0;
 };
 
-absl::StatusOr<MemfdSize> check_memfd(int fd) {
+absl::StatusOr<MemfdSize> check_memfd(int fd, bool own_file) {
   struct stat info {};
   if (fstat(fd, &info) != 0) return system_error("fstat", errno);
   const int seals = fcntl(fd, F_GET_SEALS);
-  const bool ours_alone = info.st_uid == geteuid() && (info.st_mode & 0077) == 0;
+  const bool ours_alone = own_file && info.st_uid == geteuid() && (info.st_mode & 0077) == 0;
   if (!S_ISREG(info.st_mode) || (seals < 0 && !ours_alone)) {
     return absl::InvalidArgumentError("not an arena: no memfd");
   }
@@ -148,7 +148,7 @@ absl::StatusOr<Arena> Arena::create(const Layout& layout, Options options) {
 }
 
 absl::StatusOr<Arena> Arena::open(Fd fd, Options options) {
-  const absl::StatusOr<MemfdSize> memfd = check_memfd(fd.get());
+  const absl::StatusOr<MemfdSize> memfd = check_memfd(fd.get(), options.own_file);
   if (!memfd.ok()) return memfd.status();
   const uint64_t size = memfd->bytes;
   const auto bad = [](absl::string_view what) {
@@ -295,6 +295,8 @@ std::optional<uint64_t> Arena::committed_epoch() const {
   if (word == 0 || word != commit_word(epoch, load(kFlagsWord))) return std::nullopt;
   return epoch;
 }
+
+bool Arena::was_committed() const { return load(kCommitWord) != 0; }
 
 bool Arena::has_checksums() const { return (load(kFlagsWord) & kHasChecksums) != 0; }
 

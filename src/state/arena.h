@@ -52,6 +52,8 @@ class Arena {
     /// A file to make the arena in, in place of a memfd: it outlives this process until somebody
     /// removes it. Must not be there yet.
     std::string file = {};
+    /// open(): a file that is this user's alone will do, in place of a sealed memfd.
+    bool own_file = false;
   };
 
   /// A new arena of zeros, not committed. kInvalidArgument: the layout; kResourceExhausted: memory.
@@ -96,6 +98,8 @@ class Arena {
 
   /// The epoch, where committed.
   std::optional<uint64_t> committed_epoch() const;
+  /// Something stands where the commit word is: without an epoch it has been damaged since.
+  bool was_committed() const;
   /// Whether the commit recorded checksums.
   bool has_checksums() const;
   /// The recorded checksum of a buffer; meaningful where has_checksums().

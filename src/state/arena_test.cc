@@ -130,6 +130,10 @@ TEST(Arena, GathersAndScatters) {
 TEST(Arena, OpensNothingThatCouldHarm) {
   const auto fault = [](int fd) { return message(Arena::open(Fd(fd)).status()); };
   EXPECT_EQ(fault(open("/dev/null", O_RDWR)), "not an arena: no memfd");
+  std::string name = "/tmp/monkeytree_arena_XXXXXX";
+  const int plain = mkstemp(name.data());
+  EXPECT_EQ(fault(plain), "not an arena: no memfd");  // its owner could cut it short
+  unlink(name.c_str());
   EXPECT_EQ(fault(memfd_create("x", MFD_ALLOW_SEALING)),
             "not an arena: not sealed against shrinking");
   const auto sealed = [](uint64_t bytes) {

@@ -321,7 +321,7 @@ absl::StatusOr<Arena> ReceiverOfSockets::take_memory(Connection& connection,
                                                      const Incoming& incoming) {
   absl::StatusOr<Fd> fd = connection.read_descriptor();
   if (!fd.ok()) return fd.status();
-  absl::StatusOr<Arena> source = Arena::open(*std::move(fd));
+  absl::StatusOr<Arena> source = Arena::open(*std::move(fd), {.own_file = true});
   if (!source.ok()) return source.status();
   if (source->layout() != incoming.layout()) {
     return absl::InvalidArgumentError("the memory that was passed has another layout");

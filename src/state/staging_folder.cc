@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -60,6 +61,26 @@ std::optional<std::string> key_of(std::string_view name) {
   return name_of(out) == name ? std::optional(out) : std::nullopt;
 }
 
+absl::StatusOr<std::vector<std::string>> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    names.push_back(it->path().filename());
+  }
+  if (error) return system_error(folder, error.value());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Whether anything was ever written at its start: the header of an arena is.
+absl::StatusOr<bool> has_header(int fd, const std::string& file) {
+  std::array<char, 64> start{};
+  const ssize_t got = pread(fd, start.data(), start.size(), 0);
+  if (got < 0) return system_error(file, errno);
+  return std::any_of(start.begin(), start.begin() + got, [](char c) { return c != 0; });
+}
+
 absl::Status check_folder(const std::string& folder, int fd, uint64_t quota_bytes) {
   struct stat info {};
   if (fstat(fd, &info) != 0) return system_error(folder, errno);
@@ -108,36 +129,43 @@ void StagingFolder::remove(std::string_view key) const {
   if (file.ok()) unlink(file->c_str());
 }
 
-std::vector<StagingFolder::Kept> StagingFolder::recover(std::vector<FoundState>& found) const {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, ignored)) {
-    names.push_back(entry.path().filename());
-  }
-  std::sort(names.begin(), names.end());
+absl::StatusOr<std::vector<StagingFolder::Kept>> StagingFolder::recover(
+    std::vector<FoundState>& found) const {
+  const absl::StatusOr<std::vector<std::string>> names = names_in(folder_);
+  if (!names.ok()) return names.status();
   std::vector<Kept> kept;
-  for (const std::string& name : names) {
+  for (const std::string& name : *names) {
     if (!name.ends_with(kSuffix)) continue;
     const std::optional<std::string> key = key_of(name.substr(0, name.size() - kSuffix.size()));
     if (!key) continue;
     const std::string file = folder_ + "/" + name;
-    FoundState& state = found.emplace_back();
-    state.key = *key;
-    absl::StatusOr<Arena> arena =
-        Arena::open(Fd(::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)));
-    if (!arena.ok() || !arena->committed_epoch()) {
+    Fd fd(::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (!fd.valid()) return system_error(file, errno);
+    FoundState state{*key, 0, absl::OkStatus()};
+    const absl::StatusOr<bool> begun = has_header(fd.get(), file);
+    if (!begun.ok()) return begun.status();
+    std::optional<Arena> arena;
+    if (*begun) {
+      absl::StatusOr<Arena> opened = Arena::open(std::move(fd), {.own_file = true});
+      if (!opened.ok() && !absl::IsInvalidArgument(opened.status())) return opened.status();
+      if (opened.ok()) arena.emplace(*std::move(opened));
+      if (!opened.ok()) state.status = absl::DataLossError(opened.status().message());
+    }
+    if (!*begun || (arena && !arena->was_committed())) {
       // Its sender was never told that it is here.
       state.status = absl::UnavailableError("it had not become whole");
       unlink(file.c_str());
-      continue;
+    } else if (arena) {
+      state.bytes = arena->bytes();
+      state.status = arena->committed_epoch() ? arena->verify()
+                                              : absl::DataLossError("its commit word is damaged");
     }
-    state.bytes = arena->bytes();
-    state.status = arena->verify();
     if (state.status.ok()) {
       kept.push_back({*key, std::make_unique<Arena>(*std::move(arena))});
-    } else {
+    } else if (*begun && !absl::IsUnavailable(state.status)) {
       rename(file.c_str(), (file + std::string(kDamaged)).c_str());
     }
+    found.push_back(std::move(state));
   }
   return kept;
 }

@@ -32,8 +32,9 @@ class StagingFolder {
   };
   /// The states that are whole and whose checksums hold; `found` also tells of the others, of which
   /// those that never were whole are removed (who sent them still has them) and damaged ones are
-  /// put aside. O(bytes).
-  std::vector<Kept> recover(std::vector<FoundState>& found) const;
+  /// put aside. An error, with nothing touched from there on, where one cannot be looked at for
+  /// want of memory, descriptors or rights. O(bytes).
+  absl::StatusOr<std::vector<Kept>> recover(std::vector<FoundState>& found) const;
 
   /// Where the state of a key is. kInvalidArgument: a key that is too long to be a name.
   absl::StatusOr<std::string> file_of(std::string_view key) const;

@@ -96,7 +96,9 @@ absl::Status StagingServerOfArenas::open_folder() {
       StagingFolder::open(options_.folder, options_.quota_bytes);
   if (!folder.ok()) return folder.status();
   folder_ = *std::move(folder);
-  for (StagingFolder::Kept& kept : folder_->recover(found_)) {
+  absl::StatusOr<std::vector<StagingFolder::Kept>> recovered = folder_->recover(found_);
+  if (!recovered.ok()) return recovered.status();
+  for (StagingFolder::Kept& kept : *recovered) {
     const uint64_t bytes = kept.arena->bytes();
     Held& held = held_[kept.key];
     held.bytes = bytes;

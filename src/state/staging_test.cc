@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -182,12 +183,13 @@ class InAFolder : public testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
-  /// Changes a byte of a staged state, far behind its header.
-  void spoil(const std::string& file) const {
+  /// Changes a byte of a staged state: from its start, or below 0 from its end.
+  void spoil(const std::string& file, int at = -5000) const {
     std::fstream bytes(folder_ + "/" + file, std::ios::in | std::ios::out | std::ios::binary);
-    bytes.seekg(-5000, std::ios::end);
+    const auto from = at < 0 ? std::ios::end : std::ios::beg;
+    bytes.seekg(at, from);
     const int old = bytes.get();
-    bytes.seekp(-5000, std::ios::end);
+    bytes.seekp(at, from);
     bytes.put(static_cast<char>(old ^ 1));
   }
 
@@ -280,6 +282,47 @@ TEST_F(InAFolder, ADamagedStateIsPutAsideAndSaidSo) {
   EXPECT_EQ(files(), std::vector<std::string>{"a.state.damaged"});
   StagingClient client(server->endpoints()[1], "");
   EXPECT_TRUE(client.put("a", *source, quick()).ok());
+}
+
+/// Wherever the damage is, the only copy of a state is never removed.
+TEST_F(InAFolder, ADamagedHeaderIsPutAsideToo) {
+  const auto source = drawn_state(8, 1);
+  for (const int at : {0, 8, 8 * 18 + 3, 4104}) {  // magic, count, commit word, directory
+    {
+      const auto server = start();
+      StagingClient client(server->endpoints()[1], "");
+      ASSERT_TRUE(client.put("a", *source, quick()).ok());
+    }
+    spoil("a.state", at);
+    const auto server = start();
+    ASSERT_EQ(server->found().size(), 1U);
+    EXPECT_EQ(server->found()[0].status.code(), absl::StatusCode::kDataLoss) << at;
+    EXPECT_EQ(files(), std::vector<std::string>{"a.state.damaged"}) << at;
+  }
+}
+
+/// What cannot be looked at for want of descriptors is not lost for that.
+TEST_F(InAFolder, AServerThatCannotLookDoesNotStart) {
+  const auto source = drawn_state(8, 1);
+  {
+    const auto server = start();
+    StagingClient client(server->endpoints()[1], "");
+    for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(client.put(key, *source, quick()).ok());
+  }
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(0);
+  close(next);
+  for (int more = 1; more < 6; ++more) {
+    rlimit few = before;
+    few.rlim_cur = static_cast<rlim_t>(next + more);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    const auto refused = StagingServer::start(options_);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_FALSE(refused.ok());
+    EXPECT_EQ(files(), (std::vector<std::string>{"a.state", "b.state", "c.state"})) << more;
+  }
+  EXPECT_EQ(start()->states().size(), 3U);
 }
 
 TEST_F(InAFolder, IsOneServersAloneAndMustHaveRoom) {

@@ -145,6 +145,15 @@ TEST(ControllerProgram, AConfigurationIsChecked) {
   EXPECT_THAT(run.out, AllOf(StartsWith("mode: observe\n"), HasSubstr("  kind: recorded\n")));
   const std::string same = folder.write("same.yaml", run.out);
   EXPECT_EQ(run_program({"controller", "--config", same, "--check"}).out, run.out);
+  const std::string away = folder.write(
+      "away.yaml",
+      "scheduler: {kind: slurm, topology: /nowhere/topology.conf}\njournal: /nowhere/j.db\n"
+      "mode: enforce\nlisten: {http: '127.0.0.1:1', agents: '127.0.0.1:1'}\n");
+  EXPECT_THAT(run_program({"controller", "--config", away, "--check"}).err,
+              AllOf(HasSubstr("journal: there is no /nowhere\n"),
+                    HasSubstr("topology: there is no /nowhere/topology.conf\n"),
+                    HasSubstr("mode enforce without a token_file"),
+                    HasSubstr("http and agents are the same address")));
   const std::string bad = folder.write("bad.yaml", kRecorded + "moed: enforce\n");
   const ProgramRun refused = run_program({"controller", "--config", bad});
   EXPECT_EQ(refused.exit_code, 2);
@@ -194,6 +203,74 @@ TEST(ControllerProgram, WithoutAControllerThereIsAClearMessage) {
                                     ": Connection refused; is it running"));
   }
   EXPECT_EQ(run_program({"status", "--address", "nowhere"}).exit_code, 2);
+}
+
+/// Answers every connection with `answer`, whatever was asked.
+class Impostor {
+ public:
+  explicit Impostor(const std::string& answer) : answer_(answer) {
+    socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(bind(socket_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    EXPECT_EQ(listen(socket_, 8), 0);
+    address_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~Impostor() {
+    shutdown(socket_, SHUT_RDWR);
+    thread_.join();
+    close(socket_);
+  }
+  const std::string& address() const { return address_; }
+
+ private:
+  void serve() {
+    for (int one = accept(socket_, nullptr, nullptr); one >= 0;
+         one = accept(socket_, nullptr, nullptr)) {
+      char request[4096];
+      recv(one, request, sizeof request, 0);
+      send(one, answer_.data(), answer_.size(), MSG_NOSIGNAL);
+      shutdown(one, SHUT_WR);
+      while (recv(one, request, sizeof request, 0) > 0) {
+      }
+      close(one);
+    }
+  }
+
+  const std::string answer_;
+  int socket_ = -1;
+  std::string address_;
+  std::thread thread_;
+};
+
+/// A person who pulls the kill switch must not be told that it was pulled when it was not.
+TEST(ControllerProgram, WhatIsNoControllerDoesNotPassForOne) {
+  const TemporaryFolder folder;
+  const std::string token = token_in(folder);
+  const std::string head = "HTTP/1.1 200 OK\r\n";
+  for (const std::string& answer :
+       {head + "\r\nnot json", head + "\r\n{}", head + "\r\n[1, 2]",
+        head + "Content-Length: 99999999999\r\n\r\n{\"mode\": \"enforce\"}",
+        std::string("SSH-2.0-OpenSSH\r\n")}) {
+    const Impostor impostor(answer);
+    const std::vector<std::string> where = {"--address", impostor.address()};
+    for (std::vector<std::string> command :
+         {std::vector<std::string>{"pause", "--token-file", token},
+          {"approve", "1", "--token-file", token},
+          {"status"},
+          {"history"},
+          {"explain", "1"}}) {
+      command.insert(command.end(), where.begin(), where.end());
+      const ProgramRun run = run_program(command);
+      EXPECT_EQ(run.exit_code, 1) << answer << run.out;
+      EXPECT_THAT(run.err, HasSubstr(impostor.address()));
+      EXPECT_EQ(run.out, "");
+    }
+  }
 }
 
 TEST(ControllerProgram, NotifyNeverWaitsAndNeverFails) {
