@@ -97,7 +97,17 @@ def whole_state(training):
     return state
 
 
-def arguments():
+def gates(text):
+    """The iterations of "7" or "5-299"."""
+    first, dash, last = text.partition("-")
+    if not all(each.isdecimal() for each in ([first, last] if dash else [first])):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected an iteration, or a range like 5-299")
+    if dash and int(last) < int(first):
+        raise argparse.ArgumentTypeError(f"{text!r}: the range ends before it begins")
+    return range(int(first), int(last if dash else first) + 1)
+
+
+def arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True)
     parser.add_argument("--iterations", type=int, default=30)
@@ -108,9 +118,11 @@ def arguments():
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--optimizer", choices=("adamw", "sgd", "zero"), default="adamw")
-    parser.add_argument("--gates", type=int, nargs="*", default=[],
+    parser.add_argument("--gates", type=gates, nargs="*", default=[], metavar="ITERATION[-LAST]",
                         help="iterations before which to wait for the file OUT/go-ITERATION")
-    return parser.parse_args()
+    options = parser.parse_args(words)
+    options.gates = {iteration for each in options.gates for iteration in each}
+    return options
 
 
 def wait_at_gate(options, iteration):

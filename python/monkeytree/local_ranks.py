@@ -141,6 +141,8 @@ class _Speaker:
 
     successor_of = property(lambda self: self._worker.successor_of)
     address = property(lambda self: self._worker.address)
+    for_successor = property(lambda self: self._worker.for_successor,
+                             lambda self, value: setattr(self._worker, "for_successor", value))
 
     def _on_expect(self, migration):
         self._tell("expect", migration, self.address)
@@ -177,8 +179,8 @@ class _Speaker:
     def word(self):
         return self._worker.word()
 
-    def boundary(self, iteration, word):
-        stop = self._worker.boundary(iteration, word)
+    def boundary(self, iteration, word, refusal=""):
+        stop = self._worker.boundary(iteration, word, refusal)
         if word != 0:
             self._tell("verdict", stop)
         return stop
@@ -246,7 +248,7 @@ class _Sibling:
     def word(self):
         return 0  # the speaker's is enough
 
-    def boundary(self, iteration, word):
+    def boundary(self, iteration, word, refusal=""):
         return word != 0 and self._wait("verdict")[1]
 
     def commit(self, iteration):

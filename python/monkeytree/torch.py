@@ -13,6 +13,7 @@
 import os
 import pickle
 import random
+import sys
 import threading
 import time
 
@@ -23,6 +24,8 @@ from .collectives import Reducer, World, rank_groups  # noqa: F401
 from .worker import Worker
 
 _LENGTH = 8
+# For a successor, of each rank of the worker: the bytes that its objects have in the arena.
+_OBJECT_BYTES = "MONKEYTREE_OBJECT_BYTES"
 
 
 class ShardedOptimizer:
@@ -102,8 +105,9 @@ class Migratable:
 
     Tensors of the CPU live in the arena; those of other devices are copied there when the worker
     pauses. `state` holds further objects with state_dict() and load_state_dict(), such as a data
-    cursor. Numbers, schedulers and generators of random numbers travel as one object of at most
-    `object_bytes`.
+    cursor. Numbers, schedulers and generators of random numbers travel as one object, for which
+    `object_bytes` are kept, or twice what it takes at first where that is more. Where it has grown
+    beyond that, no migration can stop the job, and training goes on.
 
     Bit-identity with a run that never moves needs sums in an order that does not change with the
     placement: `reducer="ordered"`. `reducer="ring"` and models wrapped in DistributedDataParallel
@@ -143,6 +147,7 @@ class Migratable:
         self._state = dict(state or {})
         self._reducer = Reducer(model.parameters(), ordered=reducer == "ordered")
         self._word = torch.zeros(1, dtype=torch.int64)
+        self._unfit = torch.zeros(1, dtype=torch.int64)
         self._building = {}
         self._lock = threading.Lock()
         self._local = optimizer.local if isinstance(optimizer, ShardedOptimizer) else optimizer
@@ -183,11 +188,11 @@ class Migratable:
         return replace
 
     def _make_arena(self, object_bytes, who, agent):
-        self._object_bytes = object_bytes
+        self._object_bytes = self._room(object_bytes)
         found = list(self._tensors())
         specs = [(name, _bytes_of(tensor), 4096 if _bytes_of(tensor) >= 4096 else 64)
                  for name, tensor, _ in found]
-        specs.append(("objects", object_bytes, 64))
+        specs.append(("objects", self._object_bytes, 64))
         # All ranks of a successor, before its agent can hear of it: see _build_beside().
         if os.environ.get("MONKEYTREE_SUCCESSOR_OF"):
             self.world.announce_successor(os.environ["MONKEYTREE_SUCCESSOR_OF"])
@@ -200,11 +205,25 @@ class Migratable:
             self.worker = self.world.local.worker(specs, *who, path=agent,
                                                   on_expect=self._build_beside)
             self.arena = self.worker.arena
+        sizes = {name: size for name, size, _ in self.arena.layout}
+        ranks = range(len(self.world.local.ranks)) if self.world.local else ()
+        self.worker.for_successor = {_OBJECT_BYTES: ",".join(
+            str(sizes[name]) for name in [f"{each}/objects" for each in ranks] or ["objects"])}
         for name, tensor, replace in found:
             view = self._view(name, tensor)
             view.copy_(tensor)
             if tensor.device.type == "cpu":
                 replace(view)
+
+    def _room(self, object_bytes):
+        """Bytes for what is no tensor: the same in a successor, whatever its objects take there."""
+        told = os.environ.get(_OBJECT_BYTES)
+        if told and os.environ.get("MONKEYTREE_SUCCESSOR_OF"):
+            return int(told.split(",")[self.world.local.index if self.world.local else 0])
+        try:
+            return max(object_bytes, 2 * (len(self._blob()) + _LENGTH))
+        except Exception:
+            return object_bytes  # start() says it
 
     def _view(self, name, like):
         """The arena's buffer as a tensor of the same shape, type and strides."""
@@ -251,14 +270,53 @@ class Migratable:
             pass
         return objects
 
-    def _save_objects(self):
-        blob = pickle.dumps(self._objects(), protocol=4)
-        if len(blob) + _LENGTH > self._object_bytes:
-            raise ValueError(f"schedulers, generators and further state take {len(blob)} bytes: "
-                             f"pass object_bytes of more than {self._object_bytes}")
-        view = memoryview(self.arena.buffer(self._prefix + "objects"))
-        view[:_LENGTH] = len(blob).to_bytes(_LENGTH, "little")
-        view[_LENGTH:_LENGTH + len(blob)] = blob
+    def _blob(self):
+        return pickle.dumps(self._objects(), protocol=4)
+
+    def _check_objects(self):
+        """Raises ValueError where no move could carry what is no tensor."""
+        try:
+            needed = len(self._blob()) + _LENGTH
+        except Exception as error:
+            raise ValueError("schedulers, generators and further state cannot be carried: "
+                             f"{type(error).__name__}: {error}") from error
+        if needed > self._object_bytes:
+            raise ValueError(f"schedulers, generators and further state take {needed} bytes, more "
+                             f"than the {self._object_bytes} kept for them: pass object_bytes of "
+                             f"{2 * needed} or more")
+
+    def _save(self):
+        """Brings into the arena what does not live there. Where that cannot be, gives what this
+        rank puts into the maximum by which all agree, and why; otherwise 0 and ""."""
+        try:
+            with torch.no_grad():
+                for view, tensor in self._strays():
+                    view.copy_(tensor)
+            blob = self._blob()
+            needed = len(blob) + _LENGTH
+            if needed > self._object_bytes:
+                return (min(needed, 1 << 40) << 20) + self.world.rank + 1, ""
+            view = memoryview(self.arena.buffer(self._prefix + "objects"))
+            view[:_LENGTH] = len(blob).to_bytes(_LENGTH, "little")
+            view[_LENGTH:needed] = blob
+            return 0, ""
+        except Exception as error:  # of a state_dict() of the program's, for one
+            why = f"state of rank {self.world.rank} cannot be saved: {type(error).__name__}: {error}"
+            print(f"monkeytree: {why}", file=sys.stderr)
+            return self.world.rank + 1, why
+
+    def _why_nobody_pauses(self):
+        """Saves, and agrees with all ranks: "" where all can pause, otherwise why they do not."""
+        self._unfit[0], why = self._save()
+        self.group.maximum(self._unfit)
+        unfit = int(self._unfit[0])
+        if unfit == 0:
+            return ""
+        needed, rank = unfit >> 20, (unfit & ((1 << 20) - 1)) - 1
+        if needed:
+            return (f"schedulers, generators and further state of rank {rank} have grown to {needed} "
+                    "bytes, more than is kept for them: pass a larger object_bytes")
+        return why or f"state of rank {rank} cannot be saved: its standard error says why"
 
     def _load_objects(self):
         view = memoryview(self.arena.buffer(self._prefix + "objects"))
@@ -331,7 +389,10 @@ class Migratable:
 
     def start(self):
         """Joins the job. A successor waits for its state and then for its turn; the first workers
-        take parameters and buffers from the first of their replicas."""
+        take parameters and buffers from the first of their replicas. Raises ValueError where what is
+        no tensor has no room in the arena, or cannot be carried."""
+        if not self.worker.successor_of:
+            self._check_objects()
         self.worker.start()
         if self.worker.successor_of:
             self._build(self.worker.successor_of)
@@ -362,13 +423,12 @@ class Migratable:
         self.iteration += 1
         self._word[0] = self.worker.word()
         self.group.maximum(self._word)
-        if not self.worker.boundary(self.iteration, int(self._word[0])):
-            return
+        word = int(self._word[0])
         start = time.monotonic()
-        with torch.no_grad():
-            for view, tensor in self._strays():
-                view.copy_(tensor)
-        self._save_objects()
+        # All ranks see the same word, so all are here, whatever they know of cancels.
+        refusal = self._why_nobody_pauses() if word != 0 else ""
+        if not self.worker.boundary(self.iteration, word, refusal):
+            return
         self.worker.commit(self.iteration)
         committed = time.monotonic()
         generation = self.worker.paused()

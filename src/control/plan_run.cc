@@ -359,8 +359,10 @@ bool PlanRun::return_worker(const WorkerName& worker, const std::stop_token& sto
     const Went cleared = clear(moved().at(worker).home, stop);
     if (cleared == Went::kStopped) return false;
     if (cleared == Went::kWell) continue;
-    hooks_.trouble(fmt::format("worker {}: its state is staged and no node takes it; trying again",
-                               to_string(worker)));
+    // Why the last try turned back: a state that no staging server has is lost.
+    hooks_.trouble(
+        fmt::format("worker {}: its state is staged and no node takes it ({}); trying again",
+                    to_string(worker), migrations_.back().reason));
     if (!patience.wait(stop)) return false;
   }
 }

@@ -11,6 +11,8 @@ import {
   picture,
   type WatchedPage,
 } from './lib/browser';
+import { cellsOf, linkBoxes, sameLayout } from '../src/dashboard/cells';
+import { Cluster, Looks, type SnapshotFile } from '../src/dashboard/model';
 import { linesOf, randomFrom } from './lib/programs';
 import { Folder, type Running, startView } from './lib/servers';
 
@@ -44,7 +46,7 @@ async function open(at = address, options: BrowserContextOptions = {}): Promise<
 const reading = (page: Page): Promise<string | null> => page.locator('#reading').textContent();
 const tab = (page: Page, name: string): Promise<void> => page.getByRole('tab', { name }).click();
 /// Waits until the element says so.
-const says = (page: Page, selector: string, text: string): Promise<void> =>
+const says = (page: Page, selector: string, text: string | RegExp): Promise<void> =>
   page.locator(selector, { hasText: text }).first().waitFor();
 
 async function whatIfUplinks(page: Page, uplinks: number): Promise<void> {
@@ -129,6 +131,226 @@ test('what is saved is what the command line reads', async () => {
     readFileSync(await save('Text case', 'cluster.case'), 'utf8'),
     /expect plan optimal moves 9/,
   );
+  await closePage(watched);
+});
+
+test('a plan that is loaded while moves fly begins at its beginning', async () => {
+  const watched = await open(address, { reducedMotion: 'no-preference' });
+  const { page } = watched;
+  await whatIfUplinks(page, 1);
+  await says(page, '#what-if .verdict', 'proved');
+  const next = page.getByRole('button', { name: 'Next round' });
+  await next.click();
+  await page.getByRole('button', { name: 'Fewest moves' }).click();
+  await says(page, '.player', 'before the moves');
+  // Longer than moves fly; what they would say by now, they have said.
+  await page.evaluate(() => new Promise((done) => setTimeout(done, 1500)));
+  await says(page, '.player', 'before the moves');
+  await next.click();
+  await says(page, '.player', 'after round 1 of');
+  await closePage(watched);
+});
+
+test('between rounds no uplink is said to carry what is not known', async () => {
+  const watched = await open();
+  const { page } = watched;
+  await whatIfUplinks(page, 1);
+  await says(page, '#what-if .verdict', 'proved');
+  await page.locator('#map').focus();
+  for (const key of ['ArrowRight', 'ArrowDown']) await page.keyboard.press(key);
+  await says(page, '#rack', 'Rack R3');
+  await says(page, '#rack', /spine \d+: out/);
+  await page.getByRole('button', { name: 'Next round' }).click();
+  await says(page, '.player', 'after round 1 of 2');
+  await says(page, '#rack', 'Which flow takes which uplink is not known here.');
+  await says(page, '#shown', 'Which uplinks the flows take here is not known: none are shown.');
+  await page.getByRole('button', { name: 'Next round' }).click();
+  await says(page, '#rack', 'Uplinks: ');
+  assert.ok(!(await page.locator('#shown').textContent())?.includes('not known'));
+  await page.getByRole('button', { name: 'Back' }).click();
+  await says(page, '#rack', 'not known here');
+  await closePage(watched);
+});
+
+/// A snapshot of racks with two nodes each.
+function snapshotOf(
+  racks: { name: string; pod?: string; uplinks?: number }[],
+  slots: number,
+  jobs: SnapshotFile['jobs'] = [],
+): SnapshotFile {
+  const all = racks.map((rack) => ({ ...rack, nodes: [`${rack.name}a`, `${rack.name}b`] }));
+  return {
+    schema: 'monkeytree/snapshot/v1',
+    fabric: { racks: all },
+    nodes: Object.fromEntries(all.flatMap((r) => r.nodes.map((name) => [name, { slots }]))),
+    jobs,
+  };
+}
+
+test('another snapshot has its own layout, however like the last it looks', async () => {
+  const names = ['r1', 'r2', 'r3', 'r4'];
+  const plain = snapshotOf(
+    names.map((name) => ({ name })),
+    1,
+  );
+  const wide = snapshotOf(
+    names.map((name) => ({ name })),
+    4,
+  );
+  const pods = snapshotOf(
+    names.map((name, i) => ({ name, pod: `p${i % 2}` })),
+    1,
+  );
+  const all = [plain, wide, pods];
+  for (const one of all)
+    for (const other of all)
+      assert.equal(sameLayout(new Cluster(one), new Cluster(other)), one === other);
+  const files = all.map((file, i) => folder.write(`layout${i}.json`, JSON.stringify(file)));
+  const fresh: string[] = [];
+  for (const file of files) {
+    const watched = await open();
+    const { page } = watched;
+    await page.locator('#files').setInputFiles(file);
+    await says(page, '#state', 'your own files');
+    fresh.push(
+      await page.evaluate(async () => {
+        for (let i = 0; i < 2; i++) await new Promise((done) => requestAnimationFrame(done));
+        return (document.getElementById('map') as HTMLCanvasElement).toDataURL();
+      }),
+    );
+    await closePage(watched);
+  }
+  assert.equal(new Set(fresh).size, 3);
+  const watched = await open();
+  for (const [i, file] of files.entries()) {
+    await watched.page.locator('#files').setInputFiles(file);
+    await watched.page.waitForFunction(
+      ([wanted]) => (document.getElementById('map') as HTMLCanvasElement).toDataURL() === wanted,
+      [fresh[i]],
+    );
+  }
+  await closePage(watched);
+});
+
+test('a box is split by the jobs of its node; uplinks without room share one', () => {
+  const file = snapshotOf([{ name: 'r1', uplinks: 40 }], 16, [
+    { id: 'a', slots: 4, workers: ['r1a'] },
+    { id: 'b', slots: 2, workers: ['r1a', 'r1a'] },
+    { id: 'c', slots: 16, workers: ['r1b'] },
+  ]);
+  const shares = cellsOf(new Cluster(file))[0]?.map((cell) =>
+    cell.shares.map((share) => [share.job, share.part]),
+  );
+  assert.deepEqual(shares, [
+    [
+      [0, 0.25],
+      [1, 0.25],
+    ],
+    [[2, 1]],
+  ]);
+  const spines = Array.from({ length: 40 }, (_, spine) => spine);
+  for (const count of [0, 1, 2, 16, 17, 40]) {
+    const boxes = linkBoxes(spines.slice(0, count));
+    assert.deepEqual(
+      boxes.flatMap((box) => box.spines),
+      spines.slice(0, count),
+    );
+    assert.ok(boxes.length <= 16);
+    assert.ok(boxes.slice(0, -1).every((box) => box.spines.length === 1));
+    let end = 0;
+    for (const box of boxes) {
+      assert.ok(Math.abs(box.at - end) < 1e-9);
+      end = box.at + box.width;
+    }
+    assert.ok(count === 0 || Math.abs(end - 1) < 1e-9);
+  }
+});
+
+test('a job keeps its letter while others come and go', async () => {
+  const looks = new Looks();
+  assert.deepEqual(
+    ['a', 'b', 'c'].map((id) => looks.of(id)),
+    [0, 1, 2],
+  );
+  looks.keep(new Set(['a', 'c']));
+  assert.deepEqual(
+    ['c', 'd', 'e', 'a'].map((id) => looks.of(id)),
+    [2, 1, 3, 0],
+  );
+  const watched = await open();
+  const { page } = watched;
+  await page.locator('#jobs [data-job="C"]').click();
+  await says(page, '#rack', 'Job C gpt-7b');
+  await says(page, '#rack', 'Workers: 2 in R2, 2 in R3, 3 in R4.');
+  await tab(page, 'What if');
+  await page.getByLabel('Change', { exact: true }).selectOption('remove-job');
+  await page.getByLabel('Job', { exact: true }).fill('B');
+  await page.getByRole('button', { name: 'Fewest moves' }).click();
+  await says(page, '#what-if .verdict', 'Job B ends');
+  await says(page, '#rack', 'Job C gpt-7b'); // still the one that is chosen
+  await tab(page, 'Jobs');
+  assert.deepEqual(await page.locator('#jobs tbody .swatch').allTextContents(), ['A', 'C']);
+  assert.equal(await page.locator('#jobs [data-job="C"]').getAttribute('aria-pressed'), 'true');
+  await page.getByLabel('Search jobs').focus();
+  await page.keyboard.press('Escape');
+  assert.equal(await page.locator('#rack').textContent(), '');
+  await closePage(watched);
+});
+
+test('changes apply once, and an answer goes with the changes it answers', async () => {
+  const watched = await open();
+  const { page } = watched;
+  await tab(page, 'What if');
+  const change = page.getByLabel('Change', { exact: true });
+  const run = page.getByRole('button', { name: 'Fewest moves' });
+  const save = page.getByRole('button', { name: 'Snapshot', exact: true });
+  const verdict = page.locator('#what-if .verdict');
+  await change.selectOption('fail-uplink');
+  await page.getByLabel('Rack', { exact: true }).fill('R1');
+  await page.getByRole('button', { name: 'Add another' }).click();
+  await run.focus();
+  await page.keyboard.press('Enter');
+  await says(page, '#what-if .verdict', 'proved');
+  assert.equal((await verdict.textContent())?.match(/R1/g)?.length, 1);
+  assert.ok(await run.evaluate((button) => button === document.activeElement));
+  await save.waitFor();
+  // Taken away: the answer goes, and the server's cluster is shown again.
+  await page.getByRole('button', { name: 'Remove: An uplink fails: rack R1' }).click();
+  await save.waitFor({ state: 'hidden' });
+  await page.locator('#shown').waitFor({ state: 'hidden' });
+  // A fault: likewise.
+  await page.getByLabel('Rack', { exact: true }).fill('R1');
+  await run.click();
+  await save.waitFor();
+  await page.getByLabel('Rack', { exact: true }).fill('R9');
+  await run.click();
+  await says(page, '#what-if .verdict', 'there is no rack "R9"');
+  assert.ok(await save.isHidden());
+  assert.ok(await page.locator('#shown').isHidden());
+  watched.faults = watched.faults.filter((fault) => !fault.includes('400'));
+  await closePage(watched);
+});
+
+test('a busy server is asked once more; what it cannot say of hours is said', async () => {
+  const watched = await open();
+  const { page } = watched;
+  let asked = 0;
+  await page.route('**/api/v1/what-if', async (route) => {
+    if (++asked === 1) {
+      const headers = { 'Retry-After': '1' };
+      return route.fulfill({ status: 503, headers, body: '{"error": {"message": "busy"}}' });
+    }
+    const response = await route.fetch();
+    const answer = (await response.json()) as { gain: { regained_gpu_h: number | null } };
+    answer.gain.regained_gpu_h = null;
+    return route.fulfill({ response, json: answer });
+  });
+  await whatIfUplinks(page, 1);
+  await says(page, '#trouble', 'The server is busy; trying once more in 1 s.');
+  await says(page, '#what-if .verdict', 'an unknown number of GPU hours regained');
+  await page.locator('#trouble').waitFor({ state: 'hidden' });
+  assert.equal(asked, 2);
+  watched.faults = watched.faults.filter((fault) => !fault.includes('503'));
   await closePage(watched);
 });
 
@@ -329,7 +551,7 @@ test('16,384 nodes: loads, pans, finds a job', async (context) => {
     `loaded in ${loaded_ms} ms; frames a second while panning: all racks ${await frames(0)}, pods ${await frames(4)}, racks ${await frames(4)}`,
   );
   await page.getByLabel('Search jobs').fill('100321');
-  await page.locator('#jobs [data-job="321"]').click();
+  await page.locator('#jobs [data-job="100321"]').click();
   await page.getByRole('button', { name: 'All racks' }).click();
   await whatIfUplinks(page, 8);
   await says(page, '#what-if .verdict', 'moves in');

@@ -25,7 +25,7 @@ export interface WhatIfAnswer {
   status: string;
   moves: number;
   lower_bound: number | null;
-  gain: { regained_gpu_h: number; paused_gpu_h: number };
+  gain: { regained_gpu_h: number | null; paused_gpu_h: number };
   explanation: string;
   files: { snapshot: string; plan: string; case: string };
   routes_before: Routes | null;
@@ -45,7 +45,7 @@ export interface PlanDetail extends PlanHead {
   plan: PlanFile | null;
   decision: {
     gain?: {
-      regained_gpu_h: number;
+      regained_gpu_h: number | null;
       paused_gpu_h: number;
       jobs: { job: string; user: string; moves: number }[];
     };
@@ -61,12 +61,35 @@ export interface JournalEvent {
 /// The server's own words for what went wrong.
 export class ApiError extends Error {}
 
-async function call(path: string, init: RequestInit = {}): Promise<string> {
-  let response: Response;
+let sayBusy: (text: string) => void = () => undefined;
+/// Hears that the server is busy and is asked again soon, and, with an empty text, that this is over.
+export function onBusy(say: (text: string) => void): void {
+  sayBusy = say;
+}
+
+const kLongestWait_s = 30;
+
+async function ask(path: string, init: RequestInit): Promise<Response> {
   try {
-    response = await fetch(path, { ...init, credentials: 'omit', cache: 'no-store' });
+    return await fetch(path, { ...init, credentials: 'omit', cache: 'no-store' });
   } catch {
     throw new ApiError('the program that serves this page does not answer');
+  }
+}
+
+/// `again`: a server that is busy and says for how long is asked once more after that.
+async function call(path: string, init: RequestInit = {}, again = true): Promise<string> {
+  let response = await ask(path, init);
+  const wait_s = Number(response.headers.get('Retry-After') ?? NaN);
+  const waits = again && response.status === 503 && wait_s >= 0 && wait_s <= kLongestWait_s;
+  if (waits) {
+    sayBusy(`The server is busy; trying once more in ${wait_s} s.`);
+    try {
+      await new Promise((done) => setTimeout(done, 1000 * wait_s));
+      response = await ask(path, init);
+    } finally {
+      sayBusy('');
+    }
   }
   const text = await response.text();
   if (response.ok) return text;
@@ -76,17 +99,21 @@ async function call(path: string, init: RequestInit = {}): Promise<string> {
   } catch {
     // Not one of our answers; its status says enough.
   }
-  throw new ApiError(message);
+  throw new ApiError(waits ? `${message} (asked twice)` : message);
 }
 
 const get = async <T>(path: string): Promise<T> => JSON.parse(await call(path)) as T;
 const post = async <T>(path: string, body: unknown, token?: string): Promise<T> =>
   JSON.parse(
-    await call(path, {
-      method: 'POST',
-      body: JSON.stringify(body),
-      ...(token === undefined ? {} : { headers: { Authorization: `Bearer ${token}` } }),
-    }),
+    await call(
+      path,
+      {
+        method: 'POST',
+        body: JSON.stringify(body),
+        ...(token === undefined ? {} : { headers: { Authorization: `Bearer ${token}` } }),
+      },
+      token === undefined, // what changes the cluster is asked for once
+    ),
   ) as T;
 
 export const status = (): Promise<Status> => get('/api/v1/status');

@@ -1,4 +1,4 @@
-import { el, setText } from '../lib/dom';
+import { type Child, el, named, setText, withoutTurns } from '../lib/dom';
 import * as api from './api';
 
 /// Plans that wait for a person. Nothing is changed without the token, which is typed in, kept in
@@ -52,15 +52,18 @@ export class Approvals {
 
   private card(plan: api.PlanDetail): HTMLElement {
     const gain = plan.decision?.gain;
-    const owners = [
-      ...new Set(
-        (gain?.jobs ?? [])
-          .filter((job) => job.moves > 0)
-          .map((job) => `${job.job}${job.user === '' ? '' : ` of ${job.user}`}`),
-      ),
-    ];
-    const fact = (name: string, value: string): HTMLElement =>
-      el('div', {}, el('dt', {}, name), el('dd', {}, value));
+    const owners = new Map(
+      (gain?.jobs ?? []).filter((job) => job.moves > 0).map((job) => [job.job, job.user]),
+    );
+    const paused = [...owners].flatMap(([job, user], at) => [
+      at > 0 ? ', ' : '',
+      named(job),
+      ...(user === '' ? [] : [' of ', named(user)]),
+    ]);
+    const fact = (name: string, ...value: Child[]): HTMLElement =>
+      el('div', {}, el('dt', {}, name), el('dd', {}, ...value));
+    const hours = (value: number | null | undefined, digits: number, what: string): string =>
+      typeof value === 'number' ? `${value.toFixed(digits)} GPU hours ${what}` : 'not known';
     const button = (name: string, act: () => void, primary = false): HTMLElement =>
       el(
         'button',
@@ -79,9 +82,9 @@ export class Approvals {
       el(
         'dl',
         {},
-        fact('Gain', gain ? `${gain.regained_gpu_h.toFixed(1)} GPU hours regained` : 'not known'),
-        fact('Cost', gain ? `${gain.paused_gpu_h.toFixed(2)} GPU hours paused` : 'not known'),
-        fact('Jobs that pause', owners.join(', ') || 'none'),
+        fact('Gain', hours(gain?.regained_gpu_h, 1, 'regained')),
+        fact('Cost', hours(gain?.paused_gpu_h, 2, 'paused')),
+        fact('Jobs that pause', ...(paused.length > 0 ? paused : ['none'])),
       ),
       el(
         'div',
@@ -90,7 +93,12 @@ export class Approvals {
         button('Approve', () => void this.act(plan.id, 'approve'), true),
         button('Reject', () => void this.act(plan.id, 'cancel')),
       ),
-      el('details', {}, el('summary', {}, 'Why'), el('pre', { tabindex: 0 }, plan.explanation)),
+      el(
+        'details',
+        {},
+        el('summary', {}, 'Why'),
+        el('pre', { tabindex: 0 }, withoutTurns(plan.explanation)),
+      ),
     );
   }
 
@@ -116,7 +124,7 @@ export class Approvals {
     } catch (error) {
       setText(
         this.message,
-        `Plan ${id}: ${error instanceof Error ? error.message : String(error)}`,
+        withoutTurns(`Plan ${id}: ${error instanceof Error ? error.message : String(error)}`),
       );
     }
     this.shown = '';

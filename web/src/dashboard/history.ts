@@ -1,4 +1,4 @@
-import { el, setText } from '../lib/dom';
+import { el, setText, withoutTurns } from '../lib/dom';
 import * as api from './api';
 
 const timeOf = (seconds: number): string =>
@@ -54,7 +54,7 @@ export class History {
             el('time', {}, timeOf(event.time_s)),
             ' ',
             el('b', {}, event.kind),
-            ` ${event.text}`,
+            ` ${withoutTurns(event.text)}`,
           ),
         ),
     );
@@ -71,7 +71,7 @@ export class History {
       this.title,
       plan
         ? `Plan ${plan.id}, ${timeOf(plan.made_s)}: ${plan.moves} ${plan.moves === 1 ? 'move' : 'moves'}, ` +
-            `${plan.state}${plan.reason === '' ? '' : `, ${plan.reason}`}`
+            `${plan.state}${plan.reason === '' ? '' : `, ${withoutTurns(plan.reason)}`}`
         : 'The journal holds no plan yet.',
     );
   }
@@ -86,7 +86,7 @@ export class History {
         el(
           'pre',
           { tabindex: 0, role: 'region', 'aria-label': 'Why and how it went' },
-          detail.explanation,
+          withoutTurns(detail.explanation),
         ),
       );
       this.on.show(detail);

@@ -1,4 +1,4 @@
-import { el, setText, update } from '../lib/dom';
+import { el, named, setText, update } from '../lib/dom';
 import { lookOf } from '../lib/palette';
 import type { Cluster } from './model';
 
@@ -22,9 +22,9 @@ interface Row {
   marks: string;
 }
 
-/// The coloured letter of a job, as on the map.
-export function swatch(job: number): HTMLElement {
-  const look = lookOf(job);
+/// The coloured letter of a job with that number of look, as on the map.
+export function swatch(number: number): HTMLElement {
+  const look = lookOf(number);
   return el(
     'span',
     { class: 'swatch', 'data-color': look.color, 'data-pattern': look.pattern },
@@ -89,7 +89,8 @@ export class JobsTable {
     new ResizeObserver(() => this.paint()).observe(this.scroller);
   }
 
-  show(cluster: Cluster, moved: ReadonlySet<string>): void {
+  show(cluster: Cluster, moved: ReadonlySet<string>, selected: number | null): void {
+    this.selected = selected;
     this.rows = cluster.jobs.flatMap((job, id) => {
       const racks = cluster.racksOfJob(id).length;
       if (racks === 0) return [];
@@ -101,7 +102,7 @@ export class JobsTable {
       return [
         {
           job: id,
-          letter: id,
+          letter: job.look,
           id: job.id,
           name: job.name,
           user: job.user,
@@ -187,7 +188,7 @@ export class JobsTable {
     return el(
       'tr',
       { 'data-selected': selected },
-      el('td', {}, swatch(row.job)),
+      el('td', {}, swatch(row.letter)),
       el(
         'td',
         {},
@@ -196,17 +197,19 @@ export class JobsTable {
           {
             type: 'button',
             class: 'plain',
-            'data-job': row.job,
+            'data-job': row.id,
             'aria-pressed': String(selected),
             title: row.marks,
             on: { click: choose },
           },
-          el('b', {}, row.id),
-          ` ${row.name} `,
+          el('b', {}, named(row.id)),
+          ' ',
+          named(row.name),
+          ' ',
           row.marks !== '' && el('i', {}, row.marks),
         ),
       ),
-      el('td', {}, row.user),
+      el('td', {}, named(row.user)),
       el('td', { class: 'number' }, row.gpus),
       el('td', { class: 'number' }, row.racks),
     );

@@ -1,6 +1,7 @@
 import '../lib/theme.css';
 import './dashboard.css';
-import { byId, el, setText, update } from '../lib/dom';
+import { byId, type Child, el, named, setText, update, withoutTurns } from '../lib/dom';
+import { letterOf } from '../lib/palette';
 import { isDark, onThemeChange, setTheme } from '../lib/theme';
 import * as api from './api';
 import { Approvals } from './approvals';
@@ -8,14 +9,23 @@ import { DroppedFiles } from './files';
 import { History } from './history';
 import { JobsTable, swatch } from './jobs';
 import { ClusterMap, type Pick } from './map';
-import { Cluster, type Flow, kStaging, linksOf, type SnapshotFile, type Step } from './model';
+import {
+  Cluster,
+  type Flow,
+  kStaging,
+  type Links,
+  linksOf,
+  Looks,
+  type SnapshotFile,
+  type Step,
+} from './model';
 import { Player } from './play';
 import { type Scenario, WhatIf } from './what_if';
 
 /// What is on the map when no plan is tried: the server's cluster, or files of the reader's own.
 interface Base {
   file: SnapshotFile;
-  flows: Flow[];
+  flows: Flow[] | null; // null: not known
   own: boolean;
 }
 /// A plan on a cluster of its own: a what-if, a plan that waits, one of the journal.
@@ -23,8 +33,8 @@ interface Shown {
   title: string;
   file: SnapshotFile;
   rounds: Step[][];
-  before: Flow[];
-  after: Flow[];
+  before: Flow[] | null;
+  after: Flow[] | null; // between the rounds nobody knows them
 }
 
 const kPoll_ms = 5000;
@@ -32,6 +42,8 @@ const kPoll_ms = 5000;
 let base: Base | null = null;
 let shown: Shown | null = null;
 let cluster: Cluster | null = null;
+let links: Links[] | null = null;
+const looks = new Looks();
 let moved = new Set<string>();
 let mode: api.Status['mode'] = 'view';
 let observed: number | null = null;
@@ -57,20 +69,37 @@ const past = new History(byId('history'), pastPlayer.element, {
 });
 const dropped = new DroppedFiles();
 
-function trouble(text: string): void {
-  setText(byId('trouble'), text);
-  byId('trouble').hidden = text === '';
+/// What stands above the page: what the person's own doing led to stays until they do something
+/// else, what looking again and again finds stays until it is over.
+const notes = { told: '', polled: '', busy: '' };
+function note(kind: keyof typeof notes, text: string): void {
+  notes[kind] = withoutTurns(text);
+  const all = Object.values(notes).filter((line) => line !== '');
+  setText(byId('trouble-text'), all.join('\n'));
+  byId('trouble').hidden = all.length === 0;
+  byId('trouble-close').hidden = notes.told === '';
 }
+api.onBusy((text) => note('busy', text));
 
 const words = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /// ---- what is on the map
 
-function display(next: Cluster, flows: readonly Flow[]): void {
+function display(next: Cluster, flows: readonly Flow[] | null): void {
   cluster = next;
-  map.show(next, linksOf(next, flows));
-  jobs.show(next, shown ? new Set(shown.rounds.flat().map((step) => step.job)) : moved);
+  links = flows && linksOf(next, flows);
+  map.show(next, links);
+  const moves = shown ? new Set(shown.rounds.flat().map((step) => step.job)) : moved;
+  jobs.show(next, moves, map.selectedJob);
   read();
+}
+
+/// Letters and colours for the jobs of what is shown and of what lies under it, and no others.
+function keepLooks(): void {
+  const files = [base?.file, shown?.file];
+  const ids = files.flatMap((file) => (file?.jobs ?? []).map((job) => job.id));
+  looks.keep(new Set(ids));
+  for (const id of ids) looks.of(id);
 }
 
 /// The line above the map, and what screen readers hear of it.
@@ -91,23 +120,26 @@ function read(): void {
   byId('shown').hidden = !shown && !base?.own;
   setText(
     byId('shown').firstElementChild ?? byId('shown'),
-    shown
+    (shown
       ? `${shown.title}, not the cluster as it is.`
-      : 'Your own files, not the cluster of this server.',
+      : 'Your own files, not the cluster of this server.') +
+      (links ? '' : ' Which uplinks the flows take here is not known: none are shown.'),
   );
-  showRack();
+  showChosen();
 }
 
 function showBase(): void {
   shown = null;
   map.marked = new Set();
   for (const each of players) each.load([]);
-  if (base) display(new Cluster(base.file), base.flows);
+  keepLooks();
+  if (base) display(new Cluster(base.file, looks), base.flows);
 }
 
 function begin(next: Shown, where: Player): void {
   shown = next;
-  const fresh = new Cluster(next.file);
+  keepLooks();
+  const fresh = new Cluster(next.file, looks);
   map.marked = new Set(
     next.rounds
       .flat()
@@ -121,31 +153,32 @@ function begin(next: Shown, where: Player): void {
 
 function showScenario(scenario: Scenario | null): void {
   if (!scenario) return showBase();
-  const before = scenario.answer.routes_before?.flows ?? [];
+  note('told', '');
   begin(
     {
       title: 'A what-if',
       file: scenario.snapshot,
       rounds: scenario.rounds,
-      before,
-      after: scenario.answer.routes_after?.flows ?? before,
+      before: scenario.answer.routes_before?.flows ?? null,
+      after: scenario.answer.routes_after?.flows ?? null,
     },
     player,
   );
 }
 
 /// The uplinks of all flows, by the server's own routing.
-async function flowsOf(snapshot: SnapshotFile): Promise<Flow[]> {
+async function flowsOf(snapshot: SnapshotFile): Promise<Flow[] | null> {
   try {
     const answer = await api.whatIf({ snapshot, changes: [], best_effort: false });
-    return answer.routes_before?.flows ?? [];
+    return answer.routes_before?.flows ?? null;
   } catch {
-    return []; // busy; the moves are worth showing without
+    return null; // busy; the moves are worth showing without
   }
 }
 
 /// A plan of the journal on the cluster that it was made for.
 async function showPlan(plan: api.PlanDetail, where: Player): Promise<void> {
+  note('told', '');
   try {
     const file = JSON.parse(await api.planSnapshot(plan.id)) as SnapshotFile;
     const rounds = plan.plan?.rounds ?? [];
@@ -155,15 +188,20 @@ async function showPlan(plan: api.PlanDetail, where: Player): Promise<void> {
     const after = await flowsOf(later.toFile());
     begin({ title: `Plan ${plan.id}`, file, rounds, before, after }, where);
   } catch (error) {
-    trouble(words(error));
+    note('told', words(error));
   }
+}
+
+/// The flows after that many rounds.
+function flowsAfter(plan: Shown, count: number): Flow[] | null {
+  return count === 0 ? plan.before : count === plan.rounds.length ? plan.after : null;
 }
 
 function showRounds(count: number): void {
   if (!shown) return;
-  const next = new Cluster(shown.file);
+  const next = new Cluster(shown.file, looks);
   for (const round of shown.rounds.slice(0, count)) next.move(round);
-  display(next, count === shown.rounds.length ? shown.after : shown.before);
+  display(next, flowsAfter(shown, count));
 }
 
 async function flyRound(round: number): Promise<void> {
@@ -172,8 +210,7 @@ async function flyRound(round: number): Promise<void> {
   if (!at || !steps || !cluster) return;
   const now = cluster;
   await map.fly(steps, () => now.move(steps));
-  if (shown === at && cluster === now)
-    display(now, round + 1 === at.rounds.length ? at.after : at.before);
+  if (shown === at && cluster === now) display(now, flowsAfter(at, round + 1));
 }
 
 /// ---- choosing
@@ -186,62 +223,124 @@ function choose(pick: Pick | null): void {
   const name = cluster?.racks[rack ?? -1]?.name;
   if (job) whatIf.offerJob(job.id);
   if (name !== undefined) whatIf.offerRack(name);
-  showRack();
+  showChosen();
 }
 
-function describe(pick: Pick): string {
-  if (!cluster) return '';
-  const node = cluster.nodes[pick.node ?? -1];
-  const rack = cluster.racks[pick.rack];
-  const job = cluster.jobs[pick.job ?? -1];
-  if (!node)
-    return `${rack?.name}: degree ${cluster.degree(pick.rack)}, bound ${cluster.bound(pick.rack)}`;
-  const kind = node.kind === 'default' ? '' : `, class ${node.kind}`;
-  return `${rack?.name}, node ${node.name} (${node.state}${kind}): ${job ? `job ${job.id} ${job.name}` : 'free'}`;
+const many = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
+
+function nameOf(now: Cluster, job: number): Child[] {
+  const { id = '', name = '' } = now.jobs[job] ?? {};
+  return [named(id), ...(name === '' ? [] : [' ', named(name)])];
+}
+
+function describe(pick: Pick): Child[] {
+  if (!cluster) return [];
+  const now = cluster;
+  const node = now.nodes[pick.node ?? -1];
+  const rack = named(now.racks[pick.rack]?.name ?? '');
+  if (!node) return [rack, `: degree ${now.degree(pick.rack)}, bound ${now.bound(pick.rack)}`];
+  const kind = node.kind === 'default' ? [] : [', class ', named(node.kind)];
+  const here = [...new Set((now.holders[pick.node ?? -1] ?? []).map((holder) => holder.job))];
+  const list = here.flatMap((job, at) => [at > 0 ? ', ' : '', 'job ', ...nameOf(now, job)]);
+  return [
+    rack,
+    ', node ',
+    named(node.name),
+    ` (${node.state}`,
+    ...kind,
+    '): ',
+    ...(list.length > 0 ? list : ['free']),
+  ];
 }
 
 function hover(pick: Pick | null): void {
-  setText(byId('hover'), pick ? describe(pick) : '');
+  byId('hover').replaceChildren(...(pick ? el('span', {}, ...describe(pick)).childNodes : []));
 }
 
-/// The rack that is selected, in words: what the map says by colour and place.
-function showRack(): void {
-  const root = byId('rack');
-  const at = map.selectedRack;
-  const rack = cluster?.racks[at ?? -1];
-  if (!cluster || !rack || at === null) {
-    root.replaceChildren();
-    return;
-  }
+/// The rack and the job that are chosen, in words: what the map says by colour and place.
+function showChosen(): void {
+  const now = cluster;
+  const job = map.selectedJob;
+  const rack = map.selectedRack;
+  byId('rack').replaceChildren(
+    ...(now && job !== null && now.jobs[job] ? jobInWords(now, job) : []),
+    ...(now && rack !== null && now.racks[rack] ? rackInWords(now, rack) : []),
+  );
+}
+
+function jobInWords(now: Cluster, job: number): HTMLElement[] {
+  const here = now.workersByRack(job);
+  const user = now.jobs[job]?.user ?? '';
+  return [
+    el('h2', {}, 'Job ', ...nameOf(now, job)),
+    el(
+      'p',
+      {},
+      swatch(now.jobs[job]?.look ?? 0),
+      ...(user === '' ? [' '] : [' of ', named(user), ', ']),
+      `${many(now.gpus(job), 'GPU')}, ${now.fragmented(job) ? 'fragmented' : 'not fragmented'}. `,
+      ...[...here].flatMap(([at, workers], i) => [
+        i > 0 ? ', ' : 'Workers: ',
+        `${workers} in `,
+        named(now.racks[at]?.name ?? ''),
+      ]),
+      '.',
+    ),
+  ];
+}
+
+function rackInWords(now: Cluster, at: number): HTMLElement[] {
+  const rack = now.racks[at];
   const here = new Map<number, number>();
   const states = new Map<string, number>();
-  for (const id of rack.nodes) {
-    const state = cluster.nodes[id]?.state ?? 'up';
+  for (const id of rack?.nodes ?? []) {
+    const state = now.nodes[id]?.state ?? 'up';
     states.set(state, (states.get(state) ?? 0) + 1);
-    for (const holder of cluster.holders[id] ?? [])
+    for (const holder of now.holders[id] ?? [])
       here.set(holder.job, (here.get(holder.job) ?? 0) + 1);
   }
-  const now = cluster;
   const list = [...here].map(([job, workers]) =>
     el(
       'li',
       {},
-      swatch(job),
-      ` ${now.jobs[job]?.id} ${now.jobs[job]?.name}: ${workers} ${workers === 1 ? 'worker' : 'workers'} here` +
+      swatch(now.jobs[job]?.look ?? 0),
+      ' ',
+      ...nameOf(now, job),
+      `: ${many(workers, 'worker')} here` +
         (now.fragmented(job) ? `, ${now.racksOfJob(job).length} racks in all` : ''),
     ),
   );
-  root.replaceChildren(
-    el('h2', {}, `Rack ${rack.name}`),
+  const failed = rack?.failed ?? [];
+  return [
+    el('h2', {}, 'Rack ', named(rack?.name ?? '')),
     el(
       'p',
       { 'data-over': now.over(at) },
       `Degree ${now.degree(at)}, bound ${now.bound(at)}${now.over(at) ? ': over its bound' : ''}. ` +
         `Nodes: ${[...states].map(([state, count]) => `${count} ${state}`).join(', ')}.` +
-        (rack.failed.length > 0 ? ` Failed uplinks: ${rack.failed.join(', ')}.` : ''),
+        (failed.length > 0 ? ` Failed uplinks: ${failed.join(', ')}.` : ''),
     ),
+    el('p', {}, uplinksInWords(now, at)),
     el('ul', {}, ...list),
-  );
+  ];
+}
+
+/// The uplinks of a rack that carry flows, with the letters of the jobs.
+function uplinksInWords(now: Cluster, at: number): string {
+  const mine = links?.[at];
+  if (!mine) return 'Which flow takes which uplink is not known here.';
+  const side = (flows: readonly Flow[] | undefined, way: string): string[] => {
+    if (!flows) return [];
+    const letters = flows.map((flow) =>
+      letterOf(now.jobs[now.jobById.get(flow.job) ?? -1]?.look ?? 0),
+    );
+    return [`${way} ${letters.join(' ')}${flows.length > 1 ? ' (shared)' : ''}`];
+  };
+  const used = (now.racks[at]?.spines ?? []).flatMap((spine) => {
+    const both = [...side(mine.up.get(spine), 'out'), ...side(mine.down.get(spine), 'in')];
+    return both.length > 0 ? [`spine ${spine}: ${both.join(', ')}`] : [];
+  });
+  return used.length > 0 ? `Uplinks: ${used.join('; ')}.` : 'Uplinks: no flow leaves the rack.';
 }
 
 /// ---- where it comes from
@@ -257,7 +356,7 @@ async function refresh(all: boolean): Promise<void> {
     base?.own
       ? 'your own files'
       : live
-        ? `${status.scheduler}, mode ${mode}${status.paused ? ', paused' : ''}${status.ready ? '' : `; not ready: ${status.trouble}`}`
+        ? `${status.scheduler}, mode ${mode}${status.paused ? ', paused' : ''}${status.ready ? '' : `; not ready: ${withoutTurns(status.trouble)}`}`
         : status.scheduler,
   );
   if (live && all) {
@@ -272,7 +371,8 @@ async function refresh(all: boolean): Promise<void> {
   const [text, routes] = await Promise.all([api.snapshot(), api.routes()]);
   observed = status.observed_s;
   base = { file: JSON.parse(text) as SnapshotFile, flows: routes.flows, own: false };
-  if (!shown) display(new Cluster(base.file), base.flows);
+  keepLooks();
+  if (!shown) display(new Cluster(base.file, looks), base.flows);
 }
 
 let turn: Promise<void> = Promise.resolve();
@@ -290,30 +390,32 @@ function soon(all: boolean): void {
     wantsAll = false;
     try {
       await refresh(everything);
-      trouble('');
+      note('polled', '');
     } catch (error) {
-      trouble(words(error));
+      note('polled', words(error));
     }
   });
 }
 
 async function takeFiles(files: readonly File[]): Promise<void> {
   if (files.length === 0) return;
+  note('told', '');
   try {
     const got = await dropped.take(files);
-    if (typeof got === 'string') return trouble(got);
+    if (typeof got === 'string') return note('told', got);
     // The server's reader checks it, and routes it.
     const answer = await api.whatIf({ snapshot: got.snapshot, changes: [], best_effort: false });
     base = {
       file: JSON.parse(answer.files.snapshot) as SnapshotFile,
-      flows: answer.routes_before?.flows ?? [],
+      flows: answer.routes_before?.flows ?? null,
       own: true,
     };
+    looks.keep(new Set()); // jobs of another cluster
     setText(byId('state'), 'your own files');
     whatIf.reset();
-    trouble(got.warnings.join('\n'));
+    note('told', got.warnings.join('\n'));
   } catch (error) {
-    trouble(words(error));
+    note('told', words(error));
   }
 }
 
@@ -346,10 +448,13 @@ openTab('jobs');
 byId('zoom-in').addEventListener('click', () => map.zoom(1.4));
 byId('zoom-out').addEventListener('click', () => map.zoom(1 / 1.4));
 byId('zoom-all').addEventListener('click', () => map.fit());
+byId('trouble-close').addEventListener('click', () => note('told', ''));
 byId('as-it-is').addEventListener('click', () => {
+  note('told', '');
   if (!shown) {
     base = null;
     observed = null;
+    looks.keep(new Set());
     soon(true);
   }
   whatIf.reset();
@@ -362,6 +467,9 @@ files.addEventListener('change', () => {
   void takeFiles([...(files.files ?? [])]);
   files.value = '';
 });
+document.addEventListener('keydown', (event) => {
+  if (event.key === 'Escape') choose(null);
+});
 document.addEventListener('dragover', (event) => event.preventDefault());
 document.addEventListener('drop', (event) => {
   event.preventDefault();
@@ -372,7 +480,7 @@ async function start(): Promise<void> {
   try {
     await refresh(true);
   } catch (error) {
-    trouble(words(error));
+    note('polled', words(error));
   }
   update(document.body, { 'data-ready': true });
   if (mode === 'view' && base) return;
@@ -383,7 +491,7 @@ async function start(): Promise<void> {
     () => soon(true),
     (connected) => {
       update(document.body, { 'data-live': connected });
-      trouble(connected ? '' : 'The connection to the controller is lost; trying again.');
+      note('polled', connected ? '' : 'The connection to the controller is lost; trying again.');
       if (connected) soon(true);
     },
   );

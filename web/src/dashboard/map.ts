@@ -1,6 +1,7 @@
-import { colorOf, kColors, letterOf, lookOf, type Pattern } from '../lib/palette';
+import { colorOf, type JobLook, kColors, lookOf, type Pattern } from '../lib/palette';
 import { wantsLittleMotion } from '../lib/theme';
-import type { Cluster, Flow, Holder, Links, Step } from './model';
+import { type Cell, cellsOf, hasBoxPerSlot, linkBoxes, sameLayout, type Share } from './cells';
+import type { Cluster, Flow, Links, Step } from './model';
 
 /// The cluster on a canvas: racks in a grid, in each its slots coloured by job, its degree against
 /// its bound, and its uplinks with the flows on them. From very far a rack is one square, as dark as
@@ -14,14 +15,8 @@ const kLink = 15;
 const kPad = 6;
 const kGap = 14;
 const kMaxScale = 3;
-const kMaxLinks = 16;
 const kMoveMs = 700;
 
-/// A place in a rack: a slot, or a whole node where slots are too many to draw.
-interface Cell {
-  node: number;
-  holder: Holder | null;
-}
 interface Tile {
   x: number;
   y: number;
@@ -55,7 +50,7 @@ export interface Pick {
 
 export class ClusterMap {
   private cluster: Cluster | null = null;
-  private links: Links[] = [];
+  private links: Links[] | null = null;
   private tiles: Tile[] = [];
   private pods: { name: string; x: number; y: number; racks: number[] }[] = [];
   private cells: Cell[][] = [];
@@ -97,16 +92,16 @@ export class ClusterMap {
     canvas.addEventListener('keydown', (event) => this.key(event));
   }
 
-  /// Shows another cluster; the view stays where the racks are the same.
-  show(cluster: Cluster, links: Links[]): void {
+  /// Shows another cluster; the view stays where the racks are the same. `links` is null where nobody
+  /// knows which flow takes which uplink.
+  show(cluster: Cluster, links: Links[] | null): void {
     const before = this.cluster;
-    const same =
-      before?.racks.length === cluster.racks.length &&
-      before.nodes.length === cluster.nodes.length &&
-      before.racks[0]?.name === cluster.racks[0]?.name;
+    const job = before?.jobs[this.selectedJob ?? -1]?.id;
+    this.selectedJob = job === undefined ? null : (cluster.jobById.get(job) ?? null);
+    if (cluster !== before) this.flights = [];
     this.cluster = cluster;
     this.links = links;
-    if (!same) {
+    if (!before || !sameLayout(before, cluster)) {
       this.selectedRack = null;
       this.layOut();
       this.fit();
@@ -132,7 +127,7 @@ export class ClusterMap {
     if (!cluster) return;
     const slots = cluster.nodes.reduce((most, node) => Math.max(most, node.slots), 1);
     const most = cluster.racks.reduce((sofar, rack) => Math.max(sofar, rack.nodes.length), 1);
-    this.perSlot = slots <= 8 && slots * most <= 256;
+    this.perSlot = hasBoxPerSlot(cluster);
     const places = this.perSlot ? slots * most : most;
     this.perRow = Math.max(4, places <= 64 ? Math.min(8, places) : 16);
     if (this.perSlot && this.perRow % slots !== 0)
@@ -188,25 +183,7 @@ export class ClusterMap {
   }
 
   private fill(): void {
-    const cluster = this.cluster;
-    if (!cluster) return;
-    this.cells = cluster.racks.map((rack) => {
-      const cells: Cell[] = [];
-      for (const node of rack.nodes) {
-        const holders = cluster.holders[node] ?? [];
-        if (!this.perSlot) {
-          cells.push({ node, holder: holders[0] ?? null });
-          continue;
-        }
-        const end = cells.length + (cluster.nodes[node]?.slots ?? 1);
-        for (const holder of holders) {
-          const slots = cluster.groups[holder.group]?.slots ?? 1;
-          for (let i = 0; i < slots && cells.length < end; i++) cells.push({ node, holder });
-        }
-        while (cells.length < end) cells.push({ node, holder: null });
-      }
-      return cells;
-    });
+    if (this.cluster) this.cells = cellsOf(this.cluster, this.perSlot);
   }
 
   private resize(): void {
@@ -275,17 +252,20 @@ export class ClusterMap {
     }
     const from = steps.map((step) => this.placeOf(step));
     apply();
+    this.links = null; // those of before the round are not those of now
     this.fill();
-    this.flights = steps.flatMap((step, i) => {
+    const flights = steps.flatMap((step, i) => {
       const start = from[i];
       const end = this.placeOf(step);
       const job = cluster.jobById.get(step.job);
       if (!start || !end || job === undefined) return [];
       return [{ job, fromX: start.x, fromY: start.y, toX: end.x, toY: end.y }];
     });
+    this.flights = flights;
     const start = performance.now();
     await new Promise<void>((done) => {
       const frame = (now: number): void => {
+        if (this.flights !== flights) return done(); // another cluster is shown by now
         this.flown = Math.min(1, (now - start) / kMoveMs);
         this.draw();
         if (this.flown < 1) requestAnimationFrame(frame);
@@ -293,7 +273,7 @@ export class ClusterMap {
       };
       requestAnimationFrame(frame);
     });
-    this.flights = [];
+    if (this.flights === flights) this.flights = [];
     this.redraw();
   }
 
@@ -305,7 +285,11 @@ export class ClusterMap {
     const rack = cluster?.nodes[node ?? -1]?.rack;
     if (rack === undefined) return null;
     const at = this.cells[rack]?.findIndex(
-      (cell) => cell.node === node && (cell.holder?.group === group || !this.perSlot),
+      (cell) =>
+        cell.node === node &&
+        cell.shares.some((share) =>
+          share.workers.some((held) => held.group === group && held.worker === step.worker),
+        ),
     );
     const tile = this.tiles[rack];
     if (at === undefined || at < 0 || !tile) return null;
@@ -399,17 +383,28 @@ export class ClusterMap {
     tile: Tile,
   ): void {
     const cells = this.cells[rack] ?? [];
-    const held = cells.filter((cell) => cell.holder !== null).length / Math.max(1, cells.length);
+    const held =
+      cells.reduce((sum, cell) => cell.shares.reduce((part, share) => part + share.part, sum), 0) /
+      Math.max(1, cells.length);
     const chosen =
       rack === this.selectedRack ||
-      (this.selectedJob !== null && cells.some((cell) => cell.holder?.job === this.selectedJob));
+      (this.selectedJob !== null &&
+        cells.some((cell) => cell.shares.some((share) => share.job === this.selectedJob)));
     const over = this.cluster?.over(rack) ?? false;
     ctx.globalAlpha = chosen || over ? 1 : 0.15 + 0.6 * held;
     ctx.fillStyle = chosen ? colors.accent : over ? colors.warn : colors.soft;
     ctx.fillRect(tile.x, tile.y, this.tileWidth, this.tileHeight);
   }
 
-  private alphaOf(job: number | undefined): number {
+  private lookOf(job: number): JobLook {
+    return lookOf(this.cluster?.jobs[job]?.look ?? job);
+  }
+
+  private colorOf(colors: Colors, job: number): string {
+    return colors.jobs[this.lookOf(job).color] ?? colors.soft;
+  }
+
+  private alphaOf(job: number): number {
     return this.selectedJob === null || this.selectedJob === job ? 1 : 0.22;
   }
 
@@ -430,18 +425,17 @@ export class ClusterMap {
     ctx.fillRect(tile.x, tile.y, this.tileWidth, this.tileHeight);
     const width = this.tileWidth / Math.max(1, cells.length);
     for (let at = 0; at < cells.length;) {
-      const job = cells[at]?.holder?.job;
+      const shares = cells[at]?.shares ?? [];
       let end = at + 1;
-      while (end < cells.length && cells[end]?.holder?.job === job) end++;
-      if (job !== undefined) {
-        ctx.globalAlpha = this.alphaOf(job);
-        ctx.fillStyle = colors.jobs[lookOf(job).color] ?? colors.soft;
-        ctx.fillRect(
-          tile.x + at * width,
-          tile.y + kHead,
-          (end - at) * width,
-          this.tileHeight - 2 * kHead,
-        );
+      const job = wholeOf(cells[at]);
+      if (job !== undefined) while (end < cells.length && wholeOf(cells[end]) === job) end++;
+      let x = tile.x + at * width;
+      for (const share of shares) {
+        const wide = share.part * (end - at) * width;
+        ctx.globalAlpha = this.alphaOf(share.job);
+        ctx.fillStyle = this.colorOf(colors, share.job);
+        ctx.fillRect(x, tile.y + kHead, wide, this.tileHeight - 2 * kHead);
+        x += wide;
       }
       at = end;
     }
@@ -490,26 +484,33 @@ export class ClusterMap {
   /// Neighbours of one job in a row as one block.
   private drawRows(ctx: CanvasRenderingContext2D, colors: Colors, rack: number, tile: Tile): void {
     const cells = this.cells[rack] ?? [];
+    const stateOf = (cell: Cell | undefined): string | undefined =>
+      this.cluster?.nodes[cell?.node ?? -1]?.state;
     for (let at = 0; at < cells.length;) {
       const cell = cells[at];
-      const job = cell?.holder?.job;
-      const state = this.cluster?.nodes[cell?.node ?? -1]?.state;
+      const shares = cell?.shares ?? [];
+      const job = wholeOf(cell);
+      const state = stateOf(cell);
       const row = Math.floor(at / this.perRow);
       let end = at + 1;
-      while (
-        end < cells.length &&
-        Math.floor(end / this.perRow) === row &&
-        cells[end]?.holder?.job === job &&
-        (job !== undefined || this.cluster?.nodes[cells[end]?.node ?? -1]?.state === state)
-      ) {
+      const alike = (other: Cell | undefined): boolean =>
+        job !== undefined
+          ? wholeOf(other) === job
+          : shares.length === 0 && other?.shares.length === 0 && stateOf(other) === state;
+      while (end < cells.length && Math.floor(end / this.perRow) === row && alike(cells[end])) {
         end++;
       }
       const { x, y } = this.cellAt(tile, at);
-      ctx.globalAlpha = job === undefined ? 1 : this.alphaOf(job);
-      if (job !== undefined) {
-        ctx.fillStyle = colors.jobs[lookOf(job).color] ?? colors.soft;
-        ctx.fillRect(x, y, (end - at) * kPitch - (kPitch - kCell), kCell);
-      } else if (state !== 'up') {
+      const width = (end - at) * kPitch - (kPitch - kCell);
+      let left = x;
+      for (const share of shares) {
+        ctx.globalAlpha = this.alphaOf(share.job);
+        ctx.fillStyle = this.colorOf(colors, share.job);
+        ctx.fillRect(left, y, share.part * width, kCell);
+        left += share.part * width;
+      }
+      if (shares.length === 0 && state !== 'up') {
+        ctx.globalAlpha = 1;
         ctx.fillStyle = colors.line;
         ctx.fillRect(x, y + kCell / 2 - 1, (end - at) * kPitch - 2, 2);
       }
@@ -520,19 +521,23 @@ export class ClusterMap {
   private drawCells(ctx: CanvasRenderingContext2D, colors: Colors, rack: number, tile: Tile): void {
     const cluster = this.cluster;
     if (!cluster) return;
-    const flying = new Set(this.flights.map((flight) => `${flight.toX},${flight.toY}`));
+    const flying = new Set(this.flights.map(({ toX, toY, job }) => `${toX},${toY},${job}`));
     ctx.textAlign = 'center';
     for (const [at, cell] of (this.cells[rack] ?? []).entries()) {
       const { x, y } = this.cellAt(tile, at);
       const node = cluster.nodes[cell.node];
-      const job = flying.has(`${x},${y}`) ? undefined : cell.holder?.job;
-      if (job !== undefined) {
-        this.drawWorker(ctx, colors, job, x, y);
-      } else {
+      if (wholeOf(cell) === undefined || flying.size > 0) {
         ctx.globalAlpha = 1;
         ctx.lineWidth = 1;
         ctx.strokeStyle = colors.line;
         ctx.strokeRect(x + 0.5, y + 0.5, kCell - 1, kCell - 1);
+      }
+      let left = x;
+      for (const share of cell.shares) {
+        const width = Math.min(share.part * kCell, x + kCell - left);
+        if (!flying.has(`${x},${y},${share.job}`))
+          this.drawWorker(ctx, colors, share.job, left, y, width);
+        left += width;
       }
       if (node && node.state !== 'up') this.drawState(ctx, colors, node.state, x, y);
       if (this.marked.has(cell.node)) {
@@ -565,15 +570,19 @@ export class ClusterMap {
     job: number,
     x: number,
     y: number,
+    width = kCell,
   ): void {
-    const look = lookOf(job);
+    const look = this.lookOf(job);
     ctx.globalAlpha = this.alphaOf(job);
     ctx.fillStyle = this.patternOf(ctx, colors, look.color, look.pattern);
-    ctx.fillRect(x, y, kCell, kCell);
+    ctx.fillRect(x, y, width, kCell);
+    const letters = look.letter.length;
+    const size = Math.min(letters > 2 ? 7 : letters > 1 ? 9 : 12, (1.3 * width) / letters);
+    if (size < 5) return;
     ctx.fillStyle = colors.onJob;
     ctx.textAlign = 'center';
-    ctx.font = `600 ${look.letter.length > 2 ? 7 : look.letter.length > 1 ? 9 : 12}px system-ui, sans-serif`;
-    ctx.fillText(look.letter, x + kCell / 2, y + kCell / 2 + 1);
+    ctx.font = `600 ${size}px system-ui, sans-serif`;
+    ctx.fillText(look.letter, x + width / 2, y + kCell / 2 + 1);
   }
 
   private patternOf(
@@ -604,7 +613,8 @@ export class ClusterMap {
     return made;
   }
 
-  /// Flows out of the rack in one row of boxes, into it in another, a box an uplink.
+  /// Flows out of the rack in one row of boxes, into it in another: a box an uplink, and one for all
+  /// those beyond. Where the flows are not known, a question mark.
   private drawLinks(
     ctx: CanvasRenderingContext2D,
     colors: Colors,
@@ -612,26 +622,32 @@ export class ClusterMap {
     tile: Tile,
     near: boolean,
   ): void {
-    const links = this.links[rack];
-    const spines = this.cluster?.racks[rack]?.spines ?? [];
-    if (!links || spines.length === 0) return;
-    const shown = spines.slice(0, kMaxLinks);
-    const width = (this.tileWidth - 2 * kPad) / shown.length;
-    const y = tile.y + this.tileHeight - 2 * kLink - 2;
+    const links = this.links?.[rack];
+    const room = this.tileWidth - 2 * kPad;
+    const top = tile.y + this.tileHeight - 2 * kLink - 2;
     ctx.textAlign = 'center';
-    for (const [at, spine] of shown.entries()) {
-      for (const [row, side] of ([links.up, links.down] as const).entries()) {
-        const flows = side.get(spine) ?? [];
-        const x = tile.x + kPad + at * width;
-        const shared = flows.length > 1;
+    for (const box of linkBoxes(this.cluster?.racks[rack]?.spines ?? [])) {
+      const x = tile.x + kPad + box.at * room;
+      const width = box.width * room;
+      for (const [row, arrow] of ['↑', '↓'].entries()) {
+        const side = row === 0 ? links?.up : links?.down;
+        const each = box.spines.map((spine) => side?.get(spine) ?? []);
+        const flows = each.flat();
+        const shared = each.some((there) => there.length > 1);
+        const y = top + row * kLink;
         ctx.globalAlpha = this.linkAlpha(flows);
-        ctx.fillStyle = shared ? colors.warn : flows.length === 1 ? colors.soft : colors.page;
-        ctx.fillRect(x, y + row * kLink, width - 2, kLink - 2);
+        ctx.fillStyle = shared ? colors.warn : flows.length > 0 ? colors.soft : colors.page;
+        ctx.fillRect(x, y, width - 2, kLink - 2);
         if (!near || width * this.scale < 22) continue;
         ctx.fillStyle = flows.length > 0 ? colors.page : colors.soft;
         ctx.font = '600 9px system-ui, sans-serif';
-        const text = `${row === 0 ? '↑' : '↓'}${this.letters(flows, Math.floor(width / 7) - 1)}`;
-        ctx.fillText(text, x + width / 2 - 1, y + row * kLink + kLink / 2 - 0.5);
+        const text =
+          box.spines.length > 1
+            ? `+${box.spines.length}`
+            : links
+              ? this.letters(flows, Math.floor(width / 7) - 1)
+              : '?';
+        ctx.fillText(`${arrow}${text}`, x + width / 2 - 1, y + kLink / 2 - 0.5);
       }
     }
   }
@@ -643,7 +659,9 @@ export class ClusterMap {
   }
 
   private letters(flows: readonly Flow[], room: number): string {
-    const text = flows.map((flow) => letterOf(this.cluster?.jobById.get(flow.job) ?? 0)).join('');
+    const text = flows
+      .map((flow) => this.lookOf(this.cluster?.jobById.get(flow.job) ?? 0).letter)
+      .join('');
     return text.length <= room ? text : `${flows.length}`;
   }
 
@@ -676,7 +694,8 @@ export class ClusterMap {
     const row = Math.floor((y - tile.y - kHead) / kPitch);
     const inside = column >= 0 && column < this.perRow && row >= 0;
     const cell = inside ? this.cells[rack]?.[row * this.perRow + column] : undefined;
-    return { rack, node: cell?.node ?? null, job: cell?.holder?.job ?? null };
+    const within = ((x - tile.x - kPad) % kPitch) / kCell;
+    return { rack, node: cell?.node ?? null, job: shareAt(cell, within)?.job ?? null };
   }
 
   private pointerDown(event: PointerEvent): void {
@@ -731,8 +750,6 @@ export class ClusterMap {
       this.zoom(1 / 1.4);
     } else if (event.key === '0') {
       this.fit();
-    } else if (event.key === 'Escape') {
-      this.on.pick(null);
     }
   }
 
@@ -760,6 +777,18 @@ export class ClusterMap {
     }
     return best ?? this.selectedRack;
   }
+}
+
+/// The job that fills the whole box; undefined where none does.
+function wholeOf(cell: Cell | undefined): number | undefined {
+  const [share] = cell?.shares ?? [];
+  return share && share.part >= 1 ? share.job : undefined;
+}
+
+/// The job at that part of the box's width.
+function shareAt(cell: Cell | undefined, part: number): Share | undefined {
+  let end = 0;
+  return cell?.shares.find((share) => part < (end += share.part));
 }
 
 function shortened(ctx: CanvasRenderingContext2D, text: string, room: number): string {

@@ -58,6 +58,7 @@ export interface Job {
   user: string;
   movable: boolean;
   groups: number[];
+  look: number; // for lookOf(): the same for the same job whatever becomes of others
 }
 
 /// Of `monkeytree/routes/v1`, and of the controller's routes.
@@ -103,7 +104,10 @@ export class Cluster {
   holders: Holder[][] = []; // by node
   degrees: number[] = []; // by rack
 
-  constructor(readonly file: SnapshotFile) {
+  constructor(
+    readonly file: SnapshotFile,
+    private readonly looks = new Looks(),
+  ) {
     for (const rack of file.fabric.racks) this.addRack(rack);
     for (const job of file.jobs ?? []) this.addJob(job);
     this.recount();
@@ -151,6 +155,7 @@ export class Cluster {
       user: job.user ?? '',
       movable: job.movable ?? true,
       groups: numbers,
+      look: this.looks.of(job.id),
     });
   }
 
@@ -229,6 +234,18 @@ export class Cluster {
     });
   }
 
+  /// How many workers of the job each rack holds.
+  workersByRack(job: number): Map<number, number> {
+    const here = new Map<number, number>();
+    for (const id of this.jobs[job]?.groups ?? []) {
+      for (const at of this.groups[id]?.workers ?? []) {
+        const rack = this.nodes[at]?.rack;
+        if (rack !== undefined) here.set(rack, (here.get(rack) ?? 0) + 1);
+      }
+    }
+    return new Map([...here].sort(([a], [b]) => a - b));
+  }
+
   racksOfJob(job: number): number[] {
     const racks = new Set<number>();
     for (const id of this.jobs[job]?.groups ?? []) {
@@ -273,4 +290,31 @@ export function linksOf(cluster: Cluster, flows: readonly Flow[]): Links[] {
     put(flow.to_rack, 'down', flow);
   }
   return links;
+}
+
+/// The number of each job's look, by its id: a job keeps its letter and colour while others end.
+export class Looks {
+  private readonly numbers = new Map<string, number>();
+  private readonly taken = new Set<number>();
+  private next = 0; // no smaller one is free
+
+  /// The job's number; a job that has none gets the smallest that is free.
+  of(id: string): number {
+    const known = this.numbers.get(id);
+    if (known !== undefined) return known;
+    while (this.taken.has(this.next)) this.next++;
+    this.taken.add(this.next);
+    this.numbers.set(id, this.next);
+    return this.next;
+  }
+
+  /// Frees the numbers of all jobs but these.
+  keep(ids: ReadonlySet<string>): void {
+    for (const [id, number] of this.numbers) {
+      if (ids.has(id)) continue;
+      this.numbers.delete(id);
+      this.taken.delete(number);
+    }
+    this.next = 0;
+  }
 }

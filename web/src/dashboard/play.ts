@@ -1,10 +1,11 @@
-import { el, setText } from '../lib/dom';
+import { el, setEnabled, setText } from '../lib/dom';
 import type { Step } from './model';
 
 /// Rounds of moves that are shown one after the other, forwards and backwards.
 export class Player {
   private at = 0;
   private busy = false;
+  private turn = 0; // of load(): what began before it has no say after it
   private rounds: Step[][] = [];
   private readonly said = el('span', { role: 'status' });
   private readonly back = this.button('Back', () => this.go(this.at - 1));
@@ -27,6 +28,7 @@ export class Player {
   }
 
   load(rounds: Step[][]): void {
+    this.turn++;
     this.rounds = rounds;
     this.at = 0;
     this.busy = false;
@@ -46,9 +48,9 @@ export class Player {
         ? 'before the moves'
         : `after round ${this.at} of ${this.rounds.length}: ${moves} ${moves === 1 ? 'move' : 'moves'}`,
     );
-    this.back.disabled = this.busy || this.at === 0;
-    this.next.disabled = this.busy || this.at === this.rounds.length;
-    this.all.disabled = this.busy;
+    setEnabled(this.back, !this.busy && this.at > 0);
+    setEnabled(this.next, !this.busy && this.at < this.rounds.length);
+    setEnabled(this.all, !this.busy);
   }
 
   private async go(to: number): Promise<void> {
@@ -59,7 +61,9 @@ export class Player {
     } else {
       this.busy = true;
       this.say();
+      const turn = this.turn;
       await this.on.fly(this.at);
+      if (turn !== this.turn) return;
       this.at = to;
       this.busy = false;
     }
@@ -67,8 +71,9 @@ export class Player {
   }
 
   private async playAll(): Promise<void> {
+    if (this.busy) return;
     if (this.at === this.rounds.length) await this.go(0);
-    const rounds = this.rounds;
-    while (this.at < rounds.length && this.rounds === rounds) await this.go(this.at + 1);
+    const turn = this.turn;
+    while (this.at < this.rounds.length && turn === this.turn) await this.go(this.at + 1);
   }
 }

@@ -1,4 +1,4 @@
-import { el, setText } from '../lib/dom';
+import { el, named, setEnabled, setText, withoutTurns } from '../lib/dom';
 import * as api from './api';
 import type { PlanFile, SnapshotFile, Step } from './model';
 
@@ -85,6 +85,7 @@ export class WhatIf {
   private readonly compute = el('button', { type: 'submit', class: 'primary' }, 'Fewest moves');
   private answer: api.WhatIfAnswer | null = null;
   private turn = 0;
+  private planning = false;
 
   constructor(
     root: HTMLElement,
@@ -146,14 +147,15 @@ export class WhatIf {
     if (input) input.value = id;
   }
 
-  private showFields(): void {
+  /// The fields of the change that is chosen; `empty`: without the values that one may begin with.
+  private showFields(empty = false): void {
     this.inputs.clear();
     this.fields.replaceChildren(
       ...kForms[this.kind.value as Kind].fields.map((field) => {
         const input = el('input', {
           name: field.name,
           type: field.type,
-          value: field.value ?? '',
+          value: empty ? '' : (field.value ?? ''),
           min: field.type === 'number' ? 0 : null,
           autocomplete: 'off',
         });
@@ -183,30 +185,46 @@ export class WhatIf {
   private add(): void {
     const change = this.read();
     if (!change) return;
+    this.forget();
     this.changes.push(change);
     this.showChanges();
+    this.showFields(true); // the same change does not come twice
     this.say('Added; the next change comes on top.');
+  }
+
+  private remove(at: number): void {
+    this.forget();
+    this.changes.splice(at, 1);
+    this.showChanges();
+    this.say('Removed. Fewest moves plans again.');
+    // The button that was pressed is gone.
+    const buttons = this.list.querySelectorAll('button');
+    (buttons[Math.min(at, buttons.length - 1)] ?? this.kind).focus();
   }
 
   private showChanges(): void {
     this.list.replaceChildren(
       ...this.changes.map((change, at) => {
         const { do: kind, ...rest } = change;
-        const text = `${kForms[kind].title}: ${Object.entries(rest)
-          .map(([name, value]) => `${name} ${value}`)
-          .join(', ')}`;
-        const remove = (): void => {
-          this.changes.splice(at, 1);
-          this.showChanges();
-        };
+        const title = kForms[kind].title;
+        const values = Object.entries(rest);
+        const text = values.map(([name, value]) => `${name} ${value}`).join(', ');
         return el(
           'li',
           {},
-          text,
+          `${title}: `,
+          ...values.flatMap(([name, value], i) => [
+            `${i > 0 ? ', ' : ''}${name} `,
+            named(String(value)),
+          ]),
           ' ',
           el(
             'button',
-            { type: 'button', 'aria-label': `Remove: ${text}`, on: { click: remove } },
+            {
+              type: 'button',
+              'aria-label': `Remove: ${title}: ${text}`,
+              on: { click: () => this.remove(at) },
+            },
             '×',
           ),
         );
@@ -215,42 +233,64 @@ export class WhatIf {
   }
 
   private say(text: string): void {
-    setText(this.message, text);
+    setText(this.message, withoutTurns(text));
+  }
+
+  /// An answer to other changes than those that stand there is taken from the page.
+  private forget(): void {
+    this.turn++;
+    this.result.hidden = true;
+    if (this.answer) this.on.show(null);
+    this.answer = null;
   }
 
   reset(): void {
-    this.turn++;
+    this.forget();
     this.changes = [];
     this.showChanges();
-    this.result.hidden = true;
-    this.answer = null;
+    this.showFields();
     this.say('');
     this.on.show(null);
   }
 
-  private async run(): Promise<void> {
+  /// The changes of the list and the one in the form; null after saying what that one lacks.
+  private all(): api.WhatIfChange[] | null {
+    const empty = [...this.inputs.values()].every((input) => input.value.trim() === '');
+    if (empty && this.changes.length > 0) return this.changes;
     const change = this.read();
-    if (!change) return;
+    return change && [...this.changes, change];
+  }
+
+  private async run(): Promise<void> {
+    if (this.planning) return;
+    const changes = this.all();
+    if (!changes) return;
     const turn = ++this.turn;
-    this.compute.disabled = true;
+    this.plans(true);
     this.say('Planning …');
     try {
       const snapshot = this.on.snapshot();
       const answer = await api.whatIf({
         ...(snapshot === undefined ? {} : { snapshot }),
-        changes: [...this.changes, change],
+        changes,
         best_effort: this.bestEffort.checked,
       });
       if (turn === this.turn) this.take(answer);
     } catch (error) {
-      if (turn === this.turn) this.say(error instanceof Error ? error.message : String(error));
+      if (turn !== this.turn) return;
+      this.forget();
+      this.say(error instanceof Error ? error.message : String(error));
     } finally {
-      this.compute.disabled = false;
+      this.plans(false);
     }
   }
 
+  private plans(now: boolean): void {
+    this.planning = now;
+    setEnabled(this.compute, !now);
+  }
+
   private take(answer: api.WhatIfAnswer): void {
-    this.answer = answer;
     const plan = JSON.parse(answer.files.plan) as PlanFile;
     const moves = `${answer.moves} ${answer.moves === 1 ? 'move' : 'moves'}`;
     const gain = answer.gain.regained_gpu_h;
@@ -259,10 +299,11 @@ export class WhatIf {
       `${changes === '' ? '' : `${changes[0]?.toUpperCase()}${changes.slice(1)}. `}${kStatus[answer.status] ?? answer.status}` +
         (answer.moves > 0
           ? ` ${moves} in ${plan.rounds.length} ${plan.rounds.length === 1 ? 'round' : 'rounds'}, ` +
-            `about ${gain.toFixed(1)} GPU hours regained for ${answer.gain.paused_gpu_h.toFixed(2)} paused.`
+            `${gain === null ? 'an unknown number of' : `about ${gain.toFixed(1)}`} GPU hours regained for ${answer.gain.paused_gpu_h.toFixed(2)} paused.`
           : ''),
     );
-    setText(this.explanation, answer.explanation);
+    setText(this.explanation, withoutTurns(answer.explanation));
+    this.answer = answer;
     this.result.hidden = false;
     this.on.show({
       answer,

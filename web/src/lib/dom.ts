@@ -70,6 +70,26 @@ export function setText(node: Node, text: string | number): void {
   if (node.textContent !== wanted) node.textContent = wanted;
 }
 
+/// Whether a button may be pressed. It keeps the focus, as a disabled one would not; its listener
+/// has to look by itself.
+export function setEnabled(button: HTMLButtonElement, enabled: boolean): void {
+  setAttribute(button, 'aria-disabled', enabled ? false : 'true');
+}
+
+/// A name within a sentence: whatever direction its letters run, the words around it stay in place.
+export function named(name: string): HTMLElement {
+  return el('bdi', {}, name);
+}
+
+/// A text of the server's, in which a name's marks of direction would turn the words after it: they
+/// are shown as what they are.
+export function withoutTurns(text: string): string {
+  return text.replace(
+    /[\u202a-\u202e\u2066-\u2069]/g,
+    (mark) => `\\u${mark.charCodeAt(0).toString(16)}`,
+  );
+}
+
 /// The element with that id; it is in the page's own HTML, so its absence is a fault of the page.
 export function byId(id: string): HTMLElement {
   const node = document.getElementById(id);

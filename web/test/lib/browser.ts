@@ -56,8 +56,26 @@ export async function openPage(
   page.on('console', (message) => {
     if (message.type() === 'error') watched.faults.push(message.text());
   });
+  await servePages(page, address);
   await page.goto(address);
   return watched;
+}
+
+/// With MONKEYTREE_PAGES=FOLDER the dashboard is that of the folder, with the program's own headers:
+/// what scripts/web has built can be tried without building the program.
+async function servePages(page: Page, address: string): Promise<void> {
+  const folder = process.env['MONKEYTREE_PAGES'];
+  if (!folder) return;
+  for (const [path, file] of [
+    ['', 'index.html'],
+    ['app.js', 'app.js'],
+    ['app.css', 'app.css'],
+  ] as const) {
+    await page.route(new URL(path, address).href, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: readFileSync(resolve(folder, file), 'utf8') });
+    });
+  }
 }
 
 /// Nothing left the page and nothing went wrong in it; closes it.
