@@ -178,7 +178,11 @@ function snapshotOf(
   slots: number,
   jobs: SnapshotFile['jobs'] = [],
 ): SnapshotFile {
-  const all = racks.map((rack) => ({ ...rack, nodes: [`${rack.name}a`, `${rack.name}b`] }));
+  const all = racks.map((rack) => ({
+    uplinks: 2,
+    ...rack,
+    nodes: [`${rack.name}a`, `${rack.name}b`],
+  }));
   return {
     schema: 'monkeytree/snapshot/v1',
     fabric: { racks: all },
@@ -424,6 +428,86 @@ test('files by hand: Slurm’s, one after the other, and a snapshot', async () =
   assert.ok(await page.locator('#shown').isHidden());
   watched.faults = watched.faults.filter((fault) => !fault.includes('400'));
   await closePage(watched);
+});
+
+test('files in any order, and what is no such file', async () => {
+  const watched = await open();
+  const { page } = watched;
+  const put = (...names: string[]): Promise<void> => page.locator('#files').setInputFiles(names);
+  const topology = folder.write(
+    't.conf',
+    'SwitchName=s1 Nodes=n[1-4]\nSwitchName=s2 Nodes=n[5-8]\n',
+  );
+  const job = { job_id: 7, name: 'train', user_name: 'ana', job_state: 'RUNNING', nodes: 'n[4-5]' };
+  const text = JSON.stringify({ jobs: [job], errors: [] });
+  const jobs = folder.write('jobs.json', text);
+  const node = { name: 'n1', state: ['DOWN'], gres: 'gpu:8', cpus: 8 };
+  const nodes = folder.write('nodes.json', JSON.stringify({ nodes: [node] }));
+  const wrong: [string, string, string][] = [
+    ['cut.json', text.slice(0, 40), 'cut.json: JSON that is cut off or broken'],
+    ['empty.conf', ' \n', 'empty.conf: the file is empty'],
+    ['binary.conf', 'SwitchName=\0\u0001', 'binary.conf: this is no text'],
+    ['notes.txt', 'hello', 'notes.txt: expected a snapshot, a topology.conf'],
+  ];
+  for (const [name, content, said] of wrong) {
+    await put(folder.write(name, content));
+    await says(page, '#trouble', said);
+  }
+  await put(nodes);
+  await says(
+    page,
+    '#trouble',
+    'Got the nodes; now drop the topology.conf (or topology.yaml) and what squeue --json prints.',
+  );
+  await put(jobs);
+  await says(page, '#trouble', 'Got the jobs and the nodes; now drop the topology.conf');
+  await put(topology);
+  await says(page, '#reading', '2 racks, 8 nodes, 1 job');
+  await page.locator('#map').focus();
+  await page.keyboard.press('ArrowRight');
+  await says(page, '#rack', '3 up');
+  await says(page, '#rack', '1 down');
+  // Another cluster begins; its nodes come last.
+  await put(topology);
+  await says(page, '#trouble', 'Got a topology; now drop what squeue --json prints.');
+  await put(jobs);
+  await says(page, '#rack', '4 up');
+  await put(nodes);
+  await says(page, '#rack', '1 down');
+  await page.getByRole('button', { name: 'Close' }).click();
+  await page.locator('#trouble').waitFor({ state: 'hidden' });
+  await closePage(watched);
+});
+
+test('names that run from right to left leave the words around them in place', async () => {
+  const name = '\u202eabc\u05d0';
+  const file = snapshotOf([{ name }, { name: 'r2' }], 1);
+  file.jobs = [{ id: `j${name}`, name, user: name, workers: [`${name}a`, 'r2a'] }];
+  const { view: server, address: at } = await startView(
+    folder.write('direction.json', JSON.stringify(file)),
+  );
+  const watched = await open(at);
+  const { page } = watched;
+  await page.locator('#map').focus();
+  await page.keyboard.press('ArrowRight');
+  await page.locator('#jobs [data-job]').click();
+  await says(page, '#rack', 'Workers: 1 in');
+  await whatIfUplinks(page, 0);
+  await says(page, '#what-if .verdict', 'proved');
+  // Outside of <bdi> no mark that turns what follows.
+  const bare = await page.evaluate(() => {
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const found: string[] = [];
+    while (walker.nextNode()) {
+      const node = walker.currentNode;
+      if (/[\u202a-\u202e\u2066-\u2069]/.test(node.textContent ?? ''))
+        if (!node.parentElement?.closest('bdi')) found.push(node.textContent ?? '');
+    }
+    return found;
+  });
+  assert.deepEqual(bare, []);
+  await closePage(watched);
+  await server.stop();
 });
 
 test('names are text, whatever they hold', async () => {

@@ -67,9 +67,9 @@ async function servePages(page: Page, address: string): Promise<void> {
   const folder = process.env['MONKEYTREE_PAGES'];
   if (!folder) return;
   for (const [path, file] of [
-    ['', 'index.html'],
-    ['app.js', 'app.js'],
-    ['app.css', 'app.css'],
+    ['/', 'index.html'],
+    ['/app.js', 'app.js'],
+    ['/app.css', 'app.css'],
   ] as const) {
     await page.route(new URL(path, address).href, async (route) => {
       const response = await route.fetch();
