@@ -164,8 +164,12 @@ test('between rounds no uplink is said to carry what is not known', async () => 
   await says(page, '.player', 'after round 1 of 2');
   await says(page, '#rack', 'Which flow takes which uplink is not known here.');
   await says(page, '#shown', 'Which uplinks the flows take here is not known: none are shown.');
-  await page.getByRole('button', { name: 'Next round' }).click();
+  // The last round, by keyboard: nothing is next, and the focus stays.
+  const next = page.getByRole('button', { name: 'Next round' });
+  await next.press('Enter');
   await says(page, '#rack', 'Uplinks: ');
+  assert.equal(await next.getAttribute('aria-disabled'), 'true');
+  assert.ok(await next.evaluate((button) => button === document.activeElement));
   assert.ok(!(await page.locator('#shown').textContent())?.includes('not known'));
   await page.getByRole('button', { name: 'Back' }).click();
   await says(page, '#rack', 'not known here');
@@ -441,8 +445,12 @@ test('files in any order, and what is no such file', async () => {
   const job = { job_id: 7, name: 'train', user_name: 'ana', job_state: 'RUNNING', nodes: 'n[4-5]' };
   const text = JSON.stringify({ jobs: [job], errors: [] });
   const jobs = folder.write('jobs.json', text);
-  const node = { name: 'n1', state: ['DOWN'], gres: 'gpu:8', cpus: 8 };
-  const nodes = folder.write('nodes.json', JSON.stringify({ nodes: [node] }));
+  const list = Array.from({ length: 8 }, (_, i) => ({
+    name: `n${i + 1}`,
+    state: [i === 0 ? 'DOWN' : i === 3 || i === 4 ? 'ALLOCATED' : 'IDLE'],
+    cpus: 8,
+  }));
+  const nodes = folder.write('nodes.json', JSON.stringify({ nodes: list }));
   const wrong: [string, string, string][] = [
     ['cut.json', text.slice(0, 40), 'cut.json: JSON that is cut off or broken'],
     ['empty.conf', ' \n', 'empty.conf: the file is empty'],

@@ -75,6 +75,12 @@ test('what happens in a controller reaches the page, and a stream that breaks is
   await page.waitForSelector('body[data-live]');
   // A job comes and goes without anybody touching the page.
   for (const count of ['2 of 2', '3 of 3', '2 of 2']) await says(page, '#jobs .bar', count);
+  // What a person's own file led to stays, however often the page looks again.
+  await page.locator('#files').setInputFiles(folder.write('notes.txt', 'hello'));
+  await says(page, '#trouble', 'notes.txt: expected a snapshot');
+  for (const count of ['3 of 3', '2 of 2']) await says(page, '#jobs .bar', count);
+  await says(page, '#trouble', 'notes.txt: expected a snapshot');
+  await page.getByRole('button', { name: 'Close' }).click();
   // The journal: what moved, when, why.
   await tab(page, 'History');
   await says(page, '#history .events', 'racks above their bound: R3 3 of 2');

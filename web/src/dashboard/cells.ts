@@ -5,6 +5,7 @@ import type { Cluster, Holder } from './model';
 const kMaxSlots = 8; // of a node, to draw each
 const kMaxPlaces = 256; // of a rack, to draw each slot
 const kMaxLinks = 16; // boxes in the row of uplinks
+const kRest = 3; // of these boxes the one of the rest is wide
 
 /// A job in a box, and how much of the box it fills (0 … 1).
 export interface Share {
@@ -91,12 +92,12 @@ export interface LinkBox {
 
 export function linkBoxes(spines: readonly number[]): LinkBox[] {
   const fits = spines.length <= kMaxLinks;
-  // The box of the rest is twice as wide: it says how many they are.
-  const single = fits ? spines.length : kMaxLinks - 2;
+  // The box of the rest says how many they are, and is as wide as that needs.
+  const single = fits ? spines.length : kMaxLinks - kRest;
   const units = fits ? spines.length : kMaxLinks;
   const boxes: LinkBox[] = spines
     .slice(0, single)
     .map((spine, at) => ({ spines: [spine], at: at / units, width: 1 / units }));
-  if (!fits) boxes.push({ spines: spines.slice(single), at: single / units, width: 2 / units });
+  if (!fits) boxes.push({ spines: spines.slice(single), at: single / units, width: kRest / units });
   return boxes;
 }
