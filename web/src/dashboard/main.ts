@@ -129,6 +129,7 @@ function read(): void {
 }
 
 function showBase(): void {
+  asked++;
   shown = null;
   map.marked = new Set();
   for (const each of players) each.load([]);
@@ -176,8 +177,10 @@ async function flowsOf(snapshot: SnapshotFile): Promise<Flow[] | null> {
   }
 }
 
+let asked = 0; // for plans; only the last one is shown
 /// A plan of the journal on the cluster that it was made for.
 async function showPlan(plan: api.PlanDetail, where: Player): Promise<void> {
+  const turn = ++asked;
   note('told', '');
   try {
     const file = JSON.parse(await api.planSnapshot(plan.id)) as SnapshotFile;
@@ -186,7 +189,7 @@ async function showPlan(plan: api.PlanDetail, where: Player): Promise<void> {
     for (const round of rounds) later.move(round);
     const before = await flowsOf(file);
     const after = await flowsOf(later.toFile());
-    begin({ title: `Plan ${plan.id}`, file, rounds, before, after }, where);
+    if (turn === asked) begin({ title: `Plan ${plan.id}`, file, rounds, before, after }, where);
   } catch (error) {
     note('told', words(error));
   }
