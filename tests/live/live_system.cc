@@ -245,7 +245,7 @@ std::string LiveSystem::launch(const std::vector<std::string>& nodes, const std:
   jobs_[id] = std::make_unique<ChildProcess>(
       std::vector<std::string>{
           "/bin/sh", "-c",
-          fmt::format("srun --jobid={0} --nodes={1} --ntasks={1} --kill-on-bad-exit=0 {2}", id,
+          fmt::format("exec srun --jobid={0} --nodes={1} --ntasks={1} --kill-on-bad-exit=0 {2}", id,
                       nodes.size(), command)},
       all, file("job-" + id + ".log"));
   notify();

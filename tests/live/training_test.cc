@@ -49,12 +49,10 @@ class TrainingTest : public testing::Test {
         std::map<std::string, std::string>{}, live_->file("store-" + name + ".log")));
     EXPECT_TRUE(LiveSystem::eventually([&] { return !text_of(port).empty(); }));
     std::filesystem::create_directories(live_->file(name));
-    std::string gates;
-    for (int i = kFirstGate; i < kIterations; ++i) gates += fmt::format(" {}", i);
     return live_->launch(
         nodes,
-        fmt::format("/usr/bin/python3 {}train_on_node.py --out {} --iterations {} --gates{}", kHere,
-                    live_->file(name), kIterations, gates),
+        fmt::format("/usr/bin/python3 {}train_on_node.py --out {} --iterations {} --gates {}-{}",
+                    kHere, live_->file(name), kIterations, kFirstGate, kIterations - 1),
         {{"MASTER_ADDR", "127.0.0.1"},
          {"MASTER_PORT", text_of(port)},
          {"WORLD_SIZE", std::to_string(kRanks)},
