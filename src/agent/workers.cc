@@ -349,7 +349,8 @@ void Workers::take(Worker& worker, const FromWorker& message) {
     if (worker.cancelled.size() > 8) worker.cancelled.pop_front();
     if (now.phase == WorkerPhase::kPaused &&
         (now.migration == cancelled->migration || now.migration.empty())) {
-      now.phase = WorkerPhase::kRunning;
+      // A successor that has not run yet goes on waiting for its own migration.
+      now.phase = now.successor_of.empty() ? WorkerPhase::kRunning : WorkerPhase::kRestored;
       now.migration.clear();
     }
     say(LogLevel::kInfo, "migration cancelled", worker, {{"cancelled", cancelled->migration}});

@@ -302,6 +302,28 @@ TEST_F(WorkersTest, APauseOutlivesTheConnectionAndTheAgent) {
   EXPECT_EQ(again.epoch, 9);
 }
 
+/// It was paused for a second migration before it ever ran; that one is called off.
+TEST_F(WorkersTest, ASuccessorWhoseLaterPauseIsCancelledStandsRestored) {
+  Arena arena = make_arena();
+  arena.commit_with_checksums(9);
+  WorkerHello hello = hello_for(arena);
+  hello.phase = WorkerPhase::kPaused;
+  hello.successor_of = "1.0.0";
+  hello.migration = "2.0.0";
+  hello.iteration = 9;
+  Peer worker = peer();
+  ASSERT_TRUE(worker.say(hello, arena.fd()).ok());
+  worker.hear();
+  AgentReply reply;
+  std::thread asking([&] { reply = ask(AgentStep::kCancel, "2.0.0"); });
+  EXPECT_TRUE(std::holds_alternative<AgentCancel>(*worker.hear()));
+  ASSERT_TRUE(worker.say(WorkerCancelled{"2.0.0"}).ok());
+  asking.join();
+  EXPECT_TRUE(reply.status.ok()) << reply.status;
+  ASSERT_EQ(workers().size(), 1U);
+  EXPECT_EQ(workers()[0].phase, WorkerPhase::kRestored);
+}
+
 TEST_F(WorkersTest, AnOlderControllerIsRefusedAlsoAfterARestart) {
   EXPECT_TRUE(ask(AgentStep::kAnnounce, "1.0.0", milliseconds(10), 5).status.ok());
   EXPECT_EQ(ask(AgentStep::kAnnounce, "1.0.0", milliseconds(10), 4).status.code(),
