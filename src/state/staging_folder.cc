@@ -148,8 +148,11 @@ absl::StatusOr<std::vector<StagingFolder::Kept>> StagingFolder::recover(
     if (*begun) {
       absl::StatusOr<Arena> opened = Arena::open(std::move(fd), {.own_file = true});
       if (!opened.ok() && !absl::IsInvalidArgument(opened.status())) return opened.status();
-      if (opened.ok()) arena.emplace(*std::move(opened));
-      if (!opened.ok()) state.status = absl::DataLossError(opened.status().message());
+      if (opened.ok()) {
+        arena.emplace(*std::move(opened));
+      } else {
+        state.status = absl::DataLossError(opened.status().message());
+      }
     }
     if (!*begun || (arena && !arena->was_committed())) {
       // Its sender was never told that it is here.

@@ -315,7 +315,7 @@ TEST_F(InAFolder, AServerThatCannotLookDoesNotStart) {
   close(next);
   for (int more = 1; more < 6; ++more) {
     rlimit few = before;
-    few.rlim_cur = static_cast<rlim_t>(next + more);
+    few.rlim_cur = static_cast<rlim_t>(next) + static_cast<rlim_t>(more);
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
     const auto refused = StagingServer::start(options_);
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);

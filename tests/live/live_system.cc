@@ -33,7 +33,7 @@ int free_port() {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+  EXPECT_EQ(bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   socklen_t size = sizeof(address);
   getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
   close(socket);
@@ -218,7 +218,7 @@ std::string LiveSystem::submit_batch(int nodes, int iterations) {
       worker_command(nodes, iterations), nodes - 1, file("jobs"), iterations));
   const CommandResult result = slurm_->try_run(words);
   if (result.exit_code != 0) return "";
-  const std::string id = result.out.substr(0, result.out.find_first_not_of("0123456789"));
+  std::string id = result.out.substr(0, result.out.find_first_not_of("0123456789"));
   job_ids_.push_back(id);
   return id;
 }

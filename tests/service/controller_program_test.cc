@@ -52,7 +52,7 @@ ProgramRun eventually(const RunningController& controller,
 
 /// Which token file, and how it may be read.
 std::string token_in(const TemporaryFolder& folder, mode_t mode = 0600) {
-  const std::string file = folder.write("token", "a-token-of-some-length\n");
+  std::string file = folder.write("token", "a-token-of-some-length\n");
   chmod(file.c_str(), mode);
   return file;
 }
@@ -175,7 +175,7 @@ class DeafPort {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address);
+    EXPECT_EQ(bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     if (listens) listen(socket_, 1);
     socklen_t size = sizeof address;
     getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size);
@@ -293,8 +293,9 @@ TEST(ControllerProgram, TheHookForSlurmNeverFails) {
   for (const std::string& program :
        {std::string(MONKEYTREE_PROGRAM) + "-notify", std::string("/nowhere/monkeytree-notify"),
         std::string("/bin/false")}) {
-    EXPECT_EQ(std::system(("MONKEYTREE_NOTIFY=" + program + " SLURM_JOB_ID=7 " + hook).c_str()), 0)
-        << program;
+    std::string line = "MONKEYTREE_NOTIFY=";
+    line.append(program).append(" SLURM_JOB_ID=7 ").append(hook);
+    EXPECT_EQ(std::system(line.c_str()), 0) << program;
   }
 }
 
