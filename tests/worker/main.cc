@@ -218,7 +218,7 @@ class StandIn {
     if (hook_.released()) return absl::OkStatus();
     if (absl::Status status = state_.check(); !status.ok()) return status;
     if (hook_.take_resume()) {
-      const absl::Status status = ring_->set_up(hook_.now().generation);
+      absl::Status status = ring_->set_up(hook_.now().generation);
       if (!status.ok()) return status;
     }
     state_.arena().begin_epoch();
