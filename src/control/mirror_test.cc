@@ -151,8 +151,8 @@ TEST(Mirror, PlansByNameFindTheirWorkersAgain) {
   EXPECT_FALSE(mirror.rounds_of(record));
 }
 
-/// A job that the mirror forgot and found again has two places in its snapshot, an empty one and its
-/// own. Plans are rechecked, and snapshots given out, as if there were only its own.
+/// A job that the mirror forgot and found again has two places in its snapshot, an empty one and
+/// its own. Plans are rechecked, and snapshots given out, as if there were only its own.
 TEST(Mirror, AJobThatCameBackIsItselfAgain) {
   EmulatedScheduler cluster(uniform_cluster(3, 4, 1, 1), {}, [] { return 1e9; });
   ASSERT_TRUE(cluster.submit(job("a", {"r0n0", "r1n0"})).ok());

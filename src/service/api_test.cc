@@ -369,9 +369,10 @@ TEST_F(ApiTest, PagesOfOtherSitesAreRefused) {
 
 TEST_F(ApiTest, WhatIsNotThereOrNotWellWritten) {
   start();
-  for (const char* path : {"/index.html", "/panel.html", "/app.js/", "/api", "/api/v1", "/api/v1/", "/api/v1/status/", "/api/v1/plans/",
-                           "/api/v1/plans/1/", "/api/v1/plans/1/2", "/api/v1/plans/1/approve/x",
-                           "/metrics/..%2f", "/api/v1/plans/1%2fsnapshot%2fx"}) {
+  for (const char* path :
+       {"/index.html", "/panel.html", "/app.js/", "/api", "/api/v1", "/api/v1/", "/api/v1/status/",
+        "/api/v1/plans/", "/api/v1/plans/1/", "/api/v1/plans/1/2", "/api/v1/plans/1/approve/x",
+        "/metrics/..%2f", "/api/v1/plans/1%2fsnapshot%2fx"}) {
     const std::string answer = get(port_, path);
     EXPECT_THAT(status_of(answer), testing::AnyOf(404, 400)) << path;
     EXPECT_FALSE(error_message(answer).empty());
