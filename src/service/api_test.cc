@@ -20,12 +20,9 @@ namespace monkeytree {
 namespace {
 
 using Json = nlohmann::json;
-using testing::Contains;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-using testing::StartsWith;
 
 constexpr std::string_view kToken = "0123456789abcdef-secret";
 
@@ -127,12 +124,14 @@ void mismatches(const Json& value, const Json& schema, const Json& document,
   for (const auto& [name, field] : value.items()) {
     const Json properties = schema.value("properties", Json::object());
     const Json others = schema.value("additionalProperties", Json(true));
+    std::string below = path;
+    below.append("/").append(name);
     if (properties.contains(name)) {
-      mismatches(field, properties[name], document, path + "/" + name, out);
+      mismatches(field, properties[name], document, below, out);
     } else if (others.is_object()) {
-      mismatches(field, others, document, path + "/" + name, out);
+      mismatches(field, others, document, below, out);
     } else if (!others.get<bool>()) {
-      out.push_back(path + ": " + name + " is not documented");
+      out.push_back(below + " is not documented");
     }
   }
 }
