@@ -117,7 +117,7 @@ absl::StatusOr<Fd> new_memory(const std::string& file) {
 
 }  // namespace
 
-absl::StatusOr<Arena> Arena::create(const Layout& layout, Options options) {
+absl::StatusOr<Arena> Arena::create(const Layout& layout, const Options& options) {
   absl::StatusOr<Geometry> geometry = geometry_of(layout);
   if (!geometry.ok()) return geometry.status();
   Arena arena;
@@ -147,7 +147,7 @@ absl::StatusOr<Arena> Arena::create(const Layout& layout, Options options) {
   return arena;
 }
 
-absl::StatusOr<Arena> Arena::open(Fd fd, Options options) {
+absl::StatusOr<Arena> Arena::open(Fd fd, const Options& options) {
   const absl::StatusOr<MemfdSize> memfd = check_memfd(fd.get(), options.own_file);
   if (!memfd.ok()) return memfd.status();
   const uint64_t size = memfd->bytes;

@@ -57,14 +57,14 @@ class Arena {
   };
 
   /// A new arena of zeros, not committed. kInvalidArgument: the layout; kResourceExhausted: memory.
-  static absl::StatusOr<Arena> create(const Layout& layout, Options options);
+  static absl::StatusOr<Arena> create(const Layout& layout, const Options& options);
   static absl::StatusOr<Arena> create(const Layout& layout) { return create(layout, Options()); }
 
   /// Maps an arena that another process made and may still write to, or a file that an earlier
   /// process of this user made. kInvalidArgument names what is wrong: no memory that nobody else
   /// can cut short (a memfd that is sealed, a file that is ours alone), a header or a directory
   /// that does not hold.
-  static absl::StatusOr<Arena> open(Fd fd, Options options);
+  static absl::StatusOr<Arena> open(Fd fd, const Options& options);
   static absl::StatusOr<Arena> open(Fd fd) { return open(std::move(fd), Options()); }
 
   Arena(Arena&& other) noexcept;
