@@ -95,11 +95,11 @@ __attribute__((target("avx512f,avx512dq"))) void run_avx512(ChecksumLanes& into,
     for (size_t i = 0; i < kVectors; ++i) {
       Words512 word;
       std::memcpy(&word, from + i * sizeof(word), sizeof(word));
-      std::byte* const to = target + i * sizeof(word);
       if constexpr (kCopy == Copy::kThroughCache) {
-        std::memcpy(to, &word, sizeof(word));
+        std::memcpy(target + i * sizeof(word), &word, sizeof(word));
       } else if constexpr (kCopy == Copy::kPastCache) {
-        _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<__m512i>(word));
+        _mm512_stream_si512(reinterpret_cast<__m512i*>(target + i * sizeof(word)),
+                            reinterpret_cast<__m512i>(word));
       }
       const Words512 z = lanes[i] ^ word;
       lanes[i] = (z ^ (z >> 32)) * 0x9e3779b1;
