@@ -1,28 +1,16 @@
 """What fails while a worker moves, at each state of the move: the job goes on bit-identical, from the
 old place, or from the new one once the state is whole there."""
 
-import os
 import queue
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
-try:
-    import torch  # noqa: F401
-except ImportError:
-    print("torch is not installed")
-    sys.exit(77)
+from harm import Proxy
+from harness import JobCase
+from monkeytree import StagingClient, StagingServer, StateError
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                                "../../examples/training"))
-from harm import Proxy  # noqa: E402
-from job import Job  # noqa: E402
-from local_agent import LocalAgent  # noqa: E402
-from monkeytree import StagingClient, StagingServer, StateError  # noqa: E402
-
-RANKS = 2
 ITERATIONS = 18
 GATES = (2, 5, 8, 11, 14)
 
@@ -35,34 +23,12 @@ sys.stdin.read()
 """
 
 
-class FaultTest(unittest.TestCase):
+class FaultTest(JobCase):
+    RANKS = 2
     plain = None
 
-    def setUp(self):
-        self._folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self._folder.cleanup)
-
-    def start(self, name, transport="shm", gates=GATES):
-        folder = os.path.join(self._folder.name, name)
-        os.makedirs(folder)
-        agent = LocalAgent(os.path.join(folder, "agent.sock"), transport)
-        self.addCleanup(agent.close)
-        job = Job(RANKS, os.path.join(folder, "out"), agent.path, "--iterations", str(ITERATIONS),
-                  "--gates", *map(str, gates))
-        job.gates = list(gates)
-        self.addCleanup(job.kill)
-        agent.wait_for_workers(RANKS)
-        return job, agent
-
-    def next_gate(self, job):
-        job.open_gate(job.gates.pop(0))
-
-    def result(self, job):
-        while job.gates:
-            self.next_gate(job)
-        job.wait()
-        return [([(each["iteration"], each["loss"]) for each in job.losses(rank)], job.state(rank))
-                for rank in range(RANKS)]
+    def start(self, name, gates=GATES, **options):
+        return self.start_job(name, iterations=ITERATIONS, gates=gates, **options)
 
     def check(self, job):
         if FaultTest.plain is None:
@@ -90,11 +56,11 @@ class FaultTest(unittest.TestCase):
         states = ("prepared", "paused", "transferred", "restored")
         for i, state in enumerate(states):
             migration = f"m{i}"
-            successor = self.prepare(job, agent, i % RANKS, migration)
+            successor = self.prepare(job, agent, i % self.RANKS, migration)
             steps = {"prepared": lambda: None,
                      "paused": lambda: agent.pause(migration, lambda: self.next_gate(job)),
-                     "transferred": lambda: agent.copy(i % RANKS, migration),
-                     "restored": lambda: agent.restore(i % RANKS, migration)}
+                     "transferred": lambda: agent.copy(i % self.RANKS, migration),
+                     "restored": lambda: agent.restore(i % self.RANKS, migration)}
             for step in states:
                 steps[step]()
                 if step == state:

@@ -1,48 +1,27 @@
 """A job with tensor, pipeline and data parallelism goes on bit-identical when one of its ranks moves."""
 
-import os
-import sys
-import tempfile
 import unittest
 
-try:
-    import torch  # noqa: F401
-except ImportError:
-    print("torch is not installed")
-    sys.exit(77)
+from harness import JobCase
+from monkeytree.torch import World, rank_groups
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(FOLDER, "../../examples/training"))
-from job import Job  # noqa: E402
-from local_agent import LocalAgent  # noqa: E402
-from monkeytree.torch import World, rank_groups  # noqa: E402
-
-RANKS = 8
 ITERATIONS = 12
 
 
-class GridTest(unittest.TestCase):
-    def run_job(self, moves):
-        with tempfile.TemporaryDirectory() as folder:
-            agent = LocalAgent(os.path.join(folder, "agent.sock"))
-            job = Job(RANKS, os.path.join(folder, "out"), agent.path, "--iterations",
-                      str(ITERATIONS), "--gates", *(str(at) for at, _ in moves),
-                      program=os.path.join(FOLDER, "grid_train.py"))
-            try:
-                agent.wait_for_workers(RANKS)
-                for at, rank in moves:
-                    _, process = agent.move(rank, f"m{rank}",
-                                            asked=lambda gate=at: job.open_gate(gate))
-                    job.add(process)
-                job.wait()
-                return [job.losses(rank) for rank in range(RANKS)]
-            finally:
-                job.kill()
-                agent.close()
+class GridTest(JobCase):
+    RANKS = 8
+
+    def run_job(self, name, moves):
+        job, agent = self.start_job(name, iterations=ITERATIONS, gates=[at for at, _ in moves],
+                                    program="grid_train.py")
+        for _, rank in moves:
+            job.add(agent.move(rank, f"m{rank}", asked=lambda: self.next_gate(job))[1])
+        job.wait()
+        return [job.losses(rank) for rank in range(self.RANKS)]
 
     def test_moves_are_bit_identical(self):
-        plain, moved = self.run_job(()), self.run_job(((3, 6), (7, 1)))
-        for rank in range(RANKS):
+        plain, moved = self.run_job("plain", ()), self.run_job("moved", ((3, 6), (7, 1)))
+        for rank in range(self.RANKS):
             self.assertEqual(len(plain[rank]), ITERATIONS)
             for a, b in zip(plain[rank], moved[rank]):
                 self.assertEqual([a["iteration"], a["loss"], a["weights"]],

@@ -1,55 +1,21 @@
 """Runs whose workers move are bit-identical to one that never moves: the losses of every iteration,
 and at the end parameters, moments, generators, schedule and cursor of every rank."""
 
-import os
-import sys
-import tempfile
-import time
 import unittest
 
-try:
-    import torch  # noqa: F401
-except ImportError:
-    print("torch is not installed")
-    sys.exit(77)
-
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                                "../../examples/training"))
-from job import Job  # noqa: E402
-from local_agent import LocalAgent  # noqa: E402
-from monkeytree import StagingServer  # noqa: E402
+from harness import JobCase
+from monkeytree import StagingServer
 
 ITERATIONS = 30
 GATES = (5, 10, 15, 20)  # a move begins at each in turn, so that no test depends on speed
-RANKS = 4
 
 
-class MoveTest(unittest.TestCase):
+class MoveTest(JobCase):
     plain = {}
 
-    def setUp(self):
-        self._folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self._folder.cleanup)
-
-    def start(self, name, optimizer, transport="shm", iterations=ITERATIONS,
-              gates=GATES, ranks_per_worker=1):
-        folder = os.path.join(self._folder.name, name)
-        os.makedirs(folder)
-        agent = LocalAgent(os.path.join(folder, "agent.sock"), transport)
-        self.addCleanup(agent.close)
-        job = Job(RANKS, os.path.join(folder, "out"), agent.path, "--optimizer", optimizer,
-                  "--iterations", str(iterations), "--gates", *map(str, gates),
-                  ranks_per_worker=ranks_per_worker)
-        job.gates = list(gates)
-        self.addCleanup(job.kill)
-        agent.wait_for_workers(RANKS // ranks_per_worker)
-        return job, agent
-
-    def result(self, job):
-        """The losses and the last state of each rank, processes left out."""
-        job.wait()
-        return [([(each["iteration"], each["loss"]) for each in job.losses(rank)], job.state(rank))
-                for rank in range(RANKS)]
+    def start(self, name, optimizer, gates=GATES, **options):
+        return self.start_job(name, "--optimizer", optimizer, iterations=ITERATIONS, gates=gates,
+                              **options)
 
     def unmoved(self, optimizer):
         if optimizer not in MoveTest.plain:
@@ -58,20 +24,12 @@ class MoveTest(unittest.TestCase):
         return MoveTest.plain[optimizer]
 
     def check(self, job, optimizer):
-        self.open_all(job)
         wanted, got = self.unmoved(optimizer), self.result(job)
-        for rank in range(RANKS):
+        for rank in range(self.RANKS):
             self.assertEqual(wanted[rank][0], got[rank][0], f"losses of rank {rank}")
             different = [name for name in wanted[rank][1]
                          if wanted[rank][1][name] != got[rank][1].get(name)]
             self.assertEqual(different, [], f"state of rank {rank}")
-
-    def next_gate(self, job):
-        job.open_gate(job.gates.pop(0))
-
-    def open_all(self, job):
-        while job.gates:
-            self.next_gate(job)
 
     def move(self, job, agent, rank, migration, staging=None):
         times, process = agent.move(rank, migration, staging, lambda: self.next_gate(job))
@@ -114,13 +72,13 @@ class MoveTest(unittest.TestCase):
     def test_workers_of_several_ranks(self):
         for ranks in (2, 4):
             job, agent = self.start(f"local-{ranks}", "adamw", ranks_per_worker=ranks)
-            last = RANKS // ranks - 1
+            last = self.RANKS // ranks - 1
             self.assertEqual(agent.workers[last].hello["ranks"], ranks)
             self.move(job, agent, last, "m1")
             if ranks == 2:
                 self.move(job, agent, 0, "m2")
             self.check(job, "adamw")
-            for rank in range(RANKS):
+            for rank in range(self.RANKS):
                 self.assertEqual(len({each["pid"] for each in job.losses(rank)}), 2, rank)
 
     def test_through_staging(self):

@@ -1,27 +1,16 @@
 """What is no tensor has no room in the arena, or cannot be saved: said at the start; later the
 migration is refused and the job goes on, on all ranks."""
 
-import os
-import sys
-import tempfile
 import time
 import unittest
 
-try:
-    import torch
-except ImportError:
-    print("torch is not installed")
-    sys.exit(77)
+from harness import JobCase
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "../../examples/training"))
-from job import Job  # noqa: E402
-from local_agent import LocalAgent  # noqa: E402
-import train  # noqa: E402
-from monkeytree.torch import Migratable, World  # noqa: E402
-from room_train import Notes  # noqa: E402
+import torch
+import train
+from monkeytree.torch import Migratable, World
+from room_train import Notes
 
-RANKS = 4
 ITERATIONS = 20
 GATES = (3, 8, 14)
 
@@ -60,26 +49,14 @@ class StartTest(unittest.TestCase):
             self.make(notes).start()
 
 
-class RoomTest(unittest.TestCase):
-    def start(self, name, *arguments, ranks_per_worker=1, gates=GATES):
-        folder = os.path.join(self._folder.name, name)
-        os.makedirs(folder)
-        agent = LocalAgent(os.path.join(folder, "agent.sock"))
-        self.addCleanup(agent.close)
-        job = Job(RANKS, os.path.join(folder, "out"), agent.path, "--iterations", str(ITERATIONS),
-                  "--gates", *map(str, gates), *arguments, ranks_per_worker=ranks_per_worker,
-                  program=os.path.join(HERE, "room_train.py"))
-        self.addCleanup(job.kill)
-        agent.wait_for_workers(RANKS // ranks_per_worker)
-        return job, agent
-
-    def setUp(self):
-        self._folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self._folder.cleanup)
+class RoomTest(JobCase):
+    def start(self, name, *arguments, gates=GATES, **options):
+        return self.start_job(name, *arguments, iterations=ITERATIONS, gates=gates,
+                              program="room_train.py", **options)
 
     def wait_for_all(self, job, iteration):
         end = time.monotonic() + 120
-        while any(job.iteration(rank) < iteration for rank in range(RANKS)):
+        while any(job.iteration(rank) < iteration for rank in range(self.RANKS)):
             self.assertLess(time.monotonic(), end)
             time.sleep(0.01)
 
@@ -87,7 +64,7 @@ class RoomTest(unittest.TestCase):
         """A move, a pause that rank 3 cannot make, and a move of rank 3 once it can."""
         job, agent = self.start(f"{how}-{ranks_per_worker}", "--grow", "3:7:10", "--how", how,
                                 ranks_per_worker=ranks_per_worker)
-        last = RANKS // ranks_per_worker - 1
+        last = self.RANKS // ranks_per_worker - 1
         job.add(agent.move(0, "m1", asked=lambda: job.open_gate(3))[1])
         self.wait_for_all(job, 7)
         for link in agent.workers.values():
@@ -104,7 +81,7 @@ class RoomTest(unittest.TestCase):
         job.wait()
         for why in whys:
             self.assertRegex(why, expected)
-        for rank in range(RANKS):
+        for rank in range(self.RANKS):
             lines = job.losses(rank)
             self.assertEqual([each["iteration"] for each in lines], list(range(ITERATIONS)), rank)
             self.assertEqual(lines[-1]["notes"], 20000 * (1 + rank))
@@ -112,7 +89,7 @@ class RoomTest(unittest.TestCase):
             self.assertEqual(len({each["pid"] for each in lines}), 2 if moved else 1, rank)
         unmoved, _ = self.start(f"unmoved-{how}-{ranks_per_worker}", "--grow", "3:7:10", gates=())
         unmoved.wait()
-        for rank in range(RANKS):
+        for rank in range(self.RANKS):
             self.assertEqual([each["loss"] for each in job.losses(rank)],
                              [each["loss"] for each in unmoved.losses(rank)])
 

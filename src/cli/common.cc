@@ -237,4 +237,12 @@ std::string Table::text(const Paint& paint) const {
   return out;
 }
 
+sigset_t block_end_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, number);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  return set;
+}
+
 }  // namespace monkeytree

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <signal.h>
+
 #include <CLI/CLI.hpp>
 #include <cstddef>
 #include <memory>
@@ -74,6 +76,10 @@ int write_result(const std::string& file, std::string_view text, int exit_code);
 
 /// True where standard output is a terminal and NO_COLOR is unset or empty.
 bool colors_wanted();
+
+/// SIGTERM, SIGINT and SIGHUP, blocked from here on for this thread and those it starts: one of
+/// them waits for them.
+sigset_t block_end_signals();
 
 /// How text is set off on a terminal; all plain where colours are not wanted.
 class Paint {

@@ -2,7 +2,6 @@
 
 #include <absl/strings/numbers.h>
 #include <fmt/format.h>
-#include <pthread.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
@@ -107,13 +106,6 @@ void tell_systemd(const char* what) {
   close(socket);
 }
 
-sigset_t our_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, number);
-  return set;
-}
-
 /// Jobs that come and go in the emulated cluster.
 class Churn {
  public:
@@ -153,8 +145,7 @@ class Process {
 
   /// 0 after a signal has ended it.
   int run() {
-    const sigset_t signals = our_signals();
-    pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // for all threads started from here
+    const sigset_t signals = block_end_signals();
     if (const absl::Status status = start(); !status.ok()) {
       print_error(message_of(status));
       return kExitFailed;

@@ -1,7 +1,6 @@
 #include "cli/view.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 
 #include <chrono>
 #include <csignal>
@@ -40,13 +39,6 @@ struct ViewOptions {
   std::optional<int> uplinks;
 };
 
-sigset_t end_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, number);
-  return set;
-}
-
 int run_view(const ViewOptions& options) {
   const std::optional<ListenAddress> address = parse_address(options.listen);
   if (!address || !is_loopback(address->host)) {
@@ -58,8 +50,7 @@ int run_view(const ViewOptions& options) {
   }
   std::optional<SnapshotInput> input = read_snapshot(options.snapshot, options.uplinks);
   if (!input) return kExitBadInput;
-  const sigset_t signals = end_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // for all threads started from here
+  const sigset_t signals = block_end_signals();
   const double now_s =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   TryApi::Limits limits;

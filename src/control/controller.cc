@@ -294,20 +294,7 @@ void Controller::route() {
     tell("trouble", fmt::format("no routes: {}", message_of(status)));
     return;
   }
-  const Routes routed = routes(snapshot, &routes_);
-  std::vector<PreviousRoute> named;
-  named.reserve(routed.flows.size());
-  for (const RoutedFlow& one : routed.flows) {
-    const Group& group = snapshot.groups[one.flow.group];
-    const auto node = [&](int worker) {
-      return snapshot.nodes[group.workers[static_cast<size_t>(worker)]].name;
-    };
-    named.push_back({snapshot.jobs[group.job].id, snapshot.group_index(one.flow.group),
-                     one.flow.ring, node(one.flow.from_worker), node(one.flow.to_worker),
-                     snapshot.racks[one.flow.from_rack].name, snapshot.racks[one.flow.to_rack].name,
-                     one.uplink});
-  }
-  routes_ = std::move(named);
+  routes_ = named_routes(snapshot, routes(snapshot, &routes_));
   if (rules_.mode == Mode::kEnforce) parts_.executor.apply_routes(routes_);
   const std::lock_guard lock(mutex_);
   view_.routes = std::make_shared<const std::vector<PreviousRoute>>(routes_);

@@ -6,6 +6,7 @@
 
 /// What a person may tell the controller.
 namespace monkeytree {
+
 absl::Status Controller::approve(int64_t plan, std::string_view by) {
   const std::lock_guard turn(turn_);
   const absl::StatusOr<std::optional<PlanEntry>> entry = parts_.journal.plan(plan);

@@ -182,6 +182,16 @@ class ControllerTest : public testing::Test {
     submit("a", {"r0n0", "r1n0"});
     submit("b", {"r0n1", "r1n1"});
   }
+  /// The two collide; the plan that mends it is cancelled while its first pause is held up.
+  int64_t cancel_while_it_runs() {
+    agents_.hold_up("pause");
+    collide();
+    controller().reconcile();
+    EXPECT_THAT(controller().view().running, SizeIs(1));
+    const int64_t plan = controller().view().running.at(0);
+    EXPECT_TRUE(controller().cancel(plan, "ann").ok());
+    return plan;
+  }
   int excess_now() {
     const Snapshot snapshot = cluster_.observe(Deadline::max())->snapshot;
     return excess(fragmentation(snapshot), bounds(snapshot));
@@ -335,12 +345,7 @@ TEST_F(ControllerTest, AFailedPlanIsUndoneAndItsJobsAreLeftAloneForAWhile) {
 }
 
 TEST_F(ControllerTest, ARunningPlanIsCancelledBeforeItsPointOfNoReturn) {
-  agents_.hold_up("pause");
-  collide();
-  controller().reconcile();
-  ASSERT_THAT(controller().view().running, SizeIs(1));
-  const int64_t plan = controller().view().running[0];
-  ASSERT_TRUE(controller().cancel(plan, "ann").ok());
+  const int64_t plan = cancel_while_it_runs();
   agents_.let_go();
   controller().wait_for_plans();
   ASSERT_TRUE(controller().pause("", "ann").ok());
@@ -351,12 +356,7 @@ TEST_F(ControllerTest, ARunningPlanIsCancelledBeforeItsPointOfNoReturn) {
 }
 
 TEST_F(ControllerTest, ACancellationOutlivesARestart) {
-  agents_.hold_up("pause");
-  collide();
-  controller().reconcile();
-  ASSERT_THAT(controller().view().running, SizeIs(1));
-  const int64_t plan = controller().view().running[0];
-  ASSERT_TRUE(controller().cancel(plan, "ann").ok());
+  const int64_t plan = cancel_while_it_runs();
   // It stops after the step under way, before it has turned back.
   std::thread later([this] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

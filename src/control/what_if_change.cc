@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/counted.h"
+#include "cluster/ended.h"
 #include "inventory/uplinks.h"
 #include "scheduling/placement.h"
 
@@ -275,13 +276,7 @@ class Changer {
 }  // namespace
 
 void drop_ended_jobs(Snapshot& snapshot) {
-  keep_jobs(snapshot, [&snapshot](JobId id) {
-    const Job& job = snapshot.jobs[id];
-    for (int g = 0; g < job.group_count; ++g) {
-      if (!snapshot.groups[GroupId(job.first_group.value + g)].workers.empty()) return true;
-    }
-    return false;
-  });
+  keep_jobs(snapshot, [&snapshot](JobId id) { return !has_ended(snapshot, snapshot.jobs[id]); });
 }
 
 std::vector<std::string> apply_changes(const JsonValue& changes, Snapshot& snapshot) {

@@ -351,4 +351,20 @@ Routes routes(const Snapshot& snapshot, const std::vector<PreviousRoute>* previo
   return result;
 }
 
+std::vector<PreviousRoute> named_routes(const Snapshot& snapshot, const Routes& routes) {
+  std::vector<PreviousRoute> named;
+  named.reserve(routes.flows.size());
+  for (const auto& [flow, uplink] : routes.flows) {
+    const Group& group = snapshot.groups[flow.group];
+    const auto node = [&](int worker) {
+      return snapshot.nodes[group.workers[static_cast<size_t>(worker)]].name;
+    };
+    named.push_back({snapshot.jobs[group.job].id, snapshot.group_index(flow.group), flow.ring,
+                     node(flow.from_worker), node(flow.to_worker),
+                     snapshot.racks[flow.from_rack].name, snapshot.racks[flow.to_rack].name,
+                     uplink});
+  }
+  return named;
+}
+
 }  // namespace monkeytree

@@ -95,4 +95,7 @@ absl::Status check_routable(const Snapshot& snapshot);
 /// Deterministic.
 Routes routes(const Snapshot& snapshot, const std::vector<PreviousRoute>* previous = nullptr);
 
+/// The flows by names, in their order.
+std::vector<PreviousRoute> named_routes(const Snapshot& snapshot, const Routes& routes);
+
 }  // namespace monkeytree

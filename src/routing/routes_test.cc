@@ -44,21 +44,6 @@ Snapshot racks(const std::vector<std::string>& rows, int uplinks) {
                "]},\"jobs\":[" + text + "]}");
 }
 
-std::vector<PreviousRoute> previous_of(const Snapshot& snapshot, const Routes& routes) {
-  std::vector<PreviousRoute> out;
-  for (const RoutedFlow& routed : routes.flows) {
-    const Group& group = snapshot.groups[routed.flow.group];
-    const auto node = [&](int worker) {
-      return snapshot.nodes[group.workers[static_cast<size_t>(worker)]].name;
-    };
-    out.push_back({snapshot.jobs[group.job].id, snapshot.group_index(routed.flow.group),
-                   routed.flow.ring, node(routed.flow.from_worker), node(routed.flow.to_worker),
-                   snapshot.racks[routed.flow.from_rack].name,
-                   snapshot.racks[routed.flow.to_rack].name, routed.uplink});
-  }
-  return out;
-}
-
 /// Recomputes from the snapshot everything that routes claim; shares no code with their making.
 class Checker {
  public:
@@ -383,7 +368,7 @@ TEST(Recolor, NothingChangesWhereNothingChanged) {
     shape.different_spines = round % 2 == 1;
     const Snapshot snapshot = random_cluster(random, shape);
     const Routes first = routes(snapshot);
-    const std::vector<PreviousRoute> previous = previous_of(snapshot, first);
+    const std::vector<PreviousRoute> previous = named_routes(snapshot, first);
     const Routes second = routes(snapshot, &previous);
     ASSERT_NO_FATAL_FAILURE(Checker(snapshot, second).check()) << "round " << round;
     ASSERT_EQ(second.recolored, 0) << "round " << round;
@@ -400,7 +385,7 @@ TEST(Recolor, AFewMovesRecolorFewFlowsAndStayIsolated) {
     shape.racks = 10;
     shape.uplinks = 4 + static_cast<int>(random() % 2);
     Snapshot snapshot = random_cluster(random, shape);
-    const std::vector<PreviousRoute> previous = previous_of(snapshot, routes(snapshot));
+    const std::vector<PreviousRoute> previous = named_routes(snapshot, routes(snapshot));
     move_workers(random, snapshot, 1 + static_cast<int>(random() % 2));
     const Routes after = routes(snapshot, &previous);
     ASSERT_NO_FATAL_FAILURE(Checker(snapshot, after).check()) << "round " << round;
@@ -413,7 +398,7 @@ TEST(Recolor, AFewMovesRecolorFewFlowsAndStayIsolated) {
 
 TEST(Recolor, NamesMatchThoughIdsDiffer) {
   const Snapshot before = racks({"ABC", "ABC"}, 3);
-  const std::vector<PreviousRoute> previous = previous_of(before, routes(before));
+  const std::vector<PreviousRoute> previous = named_routes(before, routes(before));
   const Snapshot after = racks({".BC", ".BC"}, 3);  // A has ended: B is job 0 now
   const Routes found = routes(after, &previous);
   EXPECT_EQ(found.kept, 4);
@@ -422,7 +407,7 @@ TEST(Recolor, NamesMatchThoughIdsDiffer) {
 
 TEST(Recolor, RackNamesMatchWhereNodesChanged) {
   const Snapshot before = racks({"AB..", "AB.."}, 3);
-  std::vector<PreviousRoute> previous = previous_of(before, routes(before));
+  std::vector<PreviousRoute> previous = named_routes(before, routes(before));
   for (PreviousRoute& route : previous) route.uplink = route.job == "A" ? 2 : 1;
   const Snapshot after = racks({".B.A", ".B.A"}, 3);
   EXPECT_EQ(uplinks_of(routes(after, &previous)), (std::vector<int>{2, 2, 1, 1}));
@@ -430,7 +415,7 @@ TEST(Recolor, RackNamesMatchWhereNodesChanged) {
 
 TEST(Recolor, AFailedUplinkMovesItsFlowsAlone) {
   Snapshot snapshot = racks({"ABC", "ABC"}, 4);
-  const std::vector<PreviousRoute> previous = previous_of(snapshot, routes(snapshot));
+  const std::vector<PreviousRoute> previous = named_routes(snapshot, routes(snapshot));
   snapshot.racks[RackId(0)].spines = {0, 2, 3};
   snapshot.racks[RackId(0)].failed = {1};
   const Routes found = routes(snapshot, &previous);
@@ -443,7 +428,7 @@ TEST(Recolor, AFailedUplinkMovesItsFlowsAlone) {
 TEST(Recolor, AnOverfullRackIsLoadedEvenlyBesideWiderOnes) {
   Snapshot snapshot = racks({"ABC", "ABC", "DEFG", "DEFG"}, 2);
   for (RackId wide : {RackId(2), RackId(3)}) snapshot.racks[wide].spines = {0, 1, 2, 3, 4, 5};
-  std::vector<PreviousRoute> previous = previous_of(snapshot, routes(snapshot));
+  std::vector<PreviousRoute> previous = named_routes(snapshot, routes(snapshot));
   for (PreviousRoute& route : previous) route.uplink = 0;
   const Routes found = routes(snapshot, &previous);
   Checker checker(snapshot, found);
@@ -454,7 +439,7 @@ TEST(Recolor, AnOverfullRackIsLoadedEvenlyBesideWiderOnes) {
 
 TEST(Recolor, PreviousRoutesThatMakeNoSenseDoNoHarm) {
   const Snapshot snapshot = racks({"AB", "AB"}, 2);
-  std::vector<PreviousRoute> previous = previous_of(snapshot, routes(snapshot));
+  std::vector<PreviousRoute> previous = named_routes(snapshot, routes(snapshot));
   for (PreviousRoute& route : previous) route.uplink = 1;  // two flows on one uplink
   previous.push_back({"nobody", 3, 9, "x", "y", "p", "q", 5});
   previous.push_back({"A", 99, 0, "r0n0", "r1n0", "r0", "r1", 1 << 30});

@@ -307,8 +307,7 @@ absl::Status AgentExecutor::release(const std::string& migration, const WorkerNa
   const auto held = hub_->await_staged(worker, migration, deadline);
   if (!held.ok()) return held.status();
   for (const auto& [key, holder] : hub_->staged()) {
-    const auto [made_by, name] = split_staging_key(key);
-    if (name != to_string(worker) || made_by == migration) continue;
+    if (!is_state_of(key, worker, migration)) continue;
     AgentCommand command = command_for(AgentStep::kDrop, migration, worker);
     command.key = key;
     const AgentReply reply = hub_->call(holder, command, deadline);

@@ -89,8 +89,7 @@ void AgentHub::undo_late(Node& node) {
 void AgentHub::drop_late(Node& node) {
   for (const auto& [worker, except] : let_go_) {
     for (const StagedKey& staged : node.state.staged) {
-      const auto [made_by, name] = split_staging_key(staged.key);
-      if (name != to_string(worker) || made_by == except) continue;
+      if (!is_state_of(staged.key, worker, except)) continue;
       AgentCommand drop;
       drop.fence = options_.fence;
       drop.step = AgentStep::kDrop;
@@ -277,16 +276,12 @@ std::map<std::string, std::string> AgentHub::staged() const {
 
 std::optional<std::pair<std::string, std::string>> AgentHub::find_staged(
     const WorkerName& worker, const std::string& except) const {
-  const auto fits = [&](const std::string& key) {
-    const auto [made_by, name] = split_staging_key(key);
-    return name == to_string(worker) && made_by != except;
-  };
   for (const auto& one : staged_) {
-    if (fits(one.first)) return one;
+    if (is_state_of(one.first, worker, except)) return one;
   }
   for (const auto& [name, node] : nodes_) {
     for (const StagedKey& staged : node.state.staged) {
-      if (fits(staged.key)) return std::pair(staged.key, name);
+      if (is_state_of(staged.key, worker, except)) return std::pair(staged.key, name);
     }
   }
   return std::nullopt;

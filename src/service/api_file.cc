@@ -16,25 +16,6 @@
 #include "service/page.h"
 
 namespace monkeytree {
-namespace {
-
-std::vector<PreviousRoute> named_routes(const Snapshot& snapshot) {
-  std::vector<PreviousRoute> out;
-  if (!check_routable(snapshot).ok()) return out;
-  for (const auto& [flow, uplink] : routes(snapshot).flows) {
-    const Group& group = snapshot.groups[flow.group];
-    const auto node = [&](int worker) {
-      return snapshot.nodes[group.workers[static_cast<size_t>(worker)]].name;
-    };
-    out.push_back({snapshot.jobs[group.job].id, snapshot.group_index(flow.group), flow.ring,
-                   node(flow.from_worker), node(flow.to_worker),
-                   snapshot.racks[flow.from_rack].name, snapshot.racks[flow.to_rack].name, uplink});
-  }
-  return out;
-}
-
-}  // namespace
-
 FileApi::FileApi(Snapshot snapshot, std::string name, double now_s, TryApi::Limits limits)
     : snapshot_(std::move(snapshot)), try_(limits) {
   ControllerView view;
@@ -43,7 +24,9 @@ FileApi::FileApi(Snapshot snapshot, std::string name, double now_s, TryApi::Limi
   view.read_only = "a file";
   view.observed_s = snapshot_.time_s.value_or(now_s);
   view.snapshot = std::make_shared<const Snapshot>(snapshot_);
-  view.routes = std::make_shared<const std::vector<PreviousRoute>>(named_routes(snapshot_));
+  view.routes = std::make_shared<const std::vector<PreviousRoute>>(
+      check_routable(snapshot_).ok() ? named_routes(snapshot_, monkeytree::routes(snapshot_))
+                                     : std::vector<PreviousRoute>());
   status_ = status_json(view, now_s, /*insecure=*/false, "view");
   snapshot_text_ = write_snapshot(snapshot_);
   fragmentation_ = fragmentation_json(view);

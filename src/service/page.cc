@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <map>
 #include <string>
 
 #include "base/json.h"
@@ -26,11 +27,23 @@ constexpr std::string_view kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; form-action 'self'";
 
-HttpResponse page(const Page& page, std::string_view bytes, std::string_view known) {
+/// Of each file, once: the bytes are the program's own.
+const std::string& tag_of(const PageFile& file) {
+  static const std::map<std::string_view, std::string> kTags = [] {
+    std::map<std::string_view, std::string> tags;
+    for (const PageFile& each : page_files()) {
+      tags[each.name] = fmt::format("\"{}\"", sha256(each.bytes).substr(0, 32));
+    }
+    return tags;
+  }();
+  return kTags.at(file.name);
+}
+
+HttpResponse page(const Page& page, const PageFile& file, std::string_view known) {
   HttpResponse response;
   response.content_type = page.content_type;
   // A page in one file names its script and style by their hashes; all else stays as strict.
-  const std::string_view own = policy_in(bytes);
+  const std::string_view own = policy_in(file.bytes);
   response.headers = {
       {"Content-Security-Policy",
        own.empty() ? std::string(kPolicy) : fmt::format("{}; frame-ancestors 'none'", own)},
@@ -38,11 +51,11 @@ HttpResponse page(const Page& page, std::string_view bytes, std::string_view kno
       {"Cross-Origin-Opener-Policy", "same-origin"},
       {"Cross-Origin-Resource-Policy", "same-origin"},
       {"Cache-Control", "no-cache"},
-      {"ETag", fmt::format("\"{}\"", sha256(bytes).substr(0, 32))}};
-  if (known.find(response.headers["ETag"]) != std::string_view::npos) {
+      {"ETag", tag_of(file)}};
+  if (known.find(tag_of(file)) != std::string_view::npos) {
     response.status = 304;
   } else {
-    response.body = bytes;
+    response.body = file.bytes;
   }
   return response;
 }
@@ -61,7 +74,7 @@ HttpResponse page_answer(const HttpRequest& request) {
   for (const Page& each : kPages) {
     if (request.path != each.path) continue;
     for (const PageFile& file : page_files()) {
-      if (file.name == each.file) return page(each, file.bytes, request.header("if-none-match"));
+      if (file.name == each.file) return page(each, file, request.header("if-none-match"));
     }
   }
   return http_error(404, fmt::format("there is no {}", quote(request.path)));

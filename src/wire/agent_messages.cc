@@ -36,6 +36,11 @@ std::pair<std::string, std::string> split_staging_key(std::string_view key) {
   return {std::string(key.substr(0, colon)), std::string(key.substr(colon + 1))};
 }
 
+bool is_state_of(std::string_view key, const WorkerName& worker, std::string_view except) {
+  const auto [made_by, name] = split_staging_key(key);
+  return name == to_string(worker) && made_by != except;
+}
+
 std::string HostPort::text() const {
   const bool six = host.find(':') != std::string::npos;
   return six ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);

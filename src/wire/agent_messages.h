@@ -134,6 +134,8 @@ struct RouteInstruction {
 std::string staging_key(const std::string& migration, const WorkerName& worker);
 /// The two parts; empty migration where the key is none of ours.
 std::pair<std::string, std::string> split_staging_key(std::string_view key);
+/// The key is of this worker's state, put there by another migration than `except`.
+bool is_state_of(std::string_view key, const WorkerName& worker, std::string_view except);
 
 /// Host and port of "10.0.0.1:4711", "[::1]:4711" or "localhost:4711". InvalidArgument says what
 /// was expected.

@@ -171,7 +171,7 @@ TEST(ControllerProgram, InsecureWarnsAtEveryStart) {
 /// A port on which nobody listens: bound, and not listened on.
 class DeafPort {
  public:
-  explicit DeafPort(bool listens) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit DeafPort(bool listens) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -185,6 +185,7 @@ class DeafPort {
   DeafPort(const DeafPort&) = delete;
   DeafPort& operator=(const DeafPort&) = delete;
   const std::string& address() const { return address_; }
+  int socket() const { return socket_; }
 
  private:
   int socket_;
@@ -209,28 +210,18 @@ TEST(ControllerProgram, WithoutAControllerThereIsAClearMessage) {
 class Impostor {
  public:
   explicit Impostor(const std::string& answer) : answer_(answer) {
-    socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    EXPECT_EQ(bind(socket_, reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size), 0);
-    EXPECT_EQ(listen(socket_, 8), 0);
-    address_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
     thread_ = std::thread([this] { serve(); });
   }
   ~Impostor() {
-    shutdown(socket_, SHUT_RDWR);
+    shutdown(port_.socket(), SHUT_RDWR);
     thread_.join();
-    close(socket_);
   }
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return port_.address(); }
 
  private:
   void serve() {
-    for (int one = accept(socket_, nullptr, nullptr); one >= 0;
-         one = accept(socket_, nullptr, nullptr)) {
+    for (int one = accept(port_.socket(), nullptr, nullptr); one >= 0;
+         one = accept(port_.socket(), nullptr, nullptr)) {
       char request[4096];
       recv(one, request, sizeof request, 0);
       send(one, answer_.data(), answer_.size(), MSG_NOSIGNAL);
@@ -242,8 +233,7 @@ class Impostor {
   }
 
   const std::string answer_;
-  int socket_ = -1;
-  std::string address_;
+  const DeafPort port_{true};
   std::thread thread_;
 };
 

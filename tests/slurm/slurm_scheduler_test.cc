@@ -57,11 +57,7 @@ class SlurmSchedulerTest : public testing::Test {
   void SetUp() override {
     if (const std::string why = SlurmCluster::missing(); !why.empty()) GTEST_SKIP() << why;
     ASSERT_TRUE(cluster_);
-    SlurmSettings settings;
-    settings.topology = cluster_->topology();
-    settings.uplinks = "2";
-    settings.slurm_conf = cluster_->slurm_conf();
-    scheduler_ = std::make_unique<SlurmScheduler>(settings);
+    scheduler_ = std::make_unique<SlurmScheduler>(settings());
   }
 
   void TearDown() override {
@@ -69,6 +65,14 @@ class SlurmSchedulerTest : public testing::Test {
     for (const std::string& job : jobs_) cluster_->try_run({"scancel", job});
     cluster_->try_run({"scancel", "--user=" + std::string(kUser)});
     EXPECT_TRUE(eventually([&] { return not_idle().empty(); })) << not_idle();
+  }
+
+  static SlurmSettings settings() {
+    SlurmSettings settings;
+    settings.topology = cluster_->topology();
+    settings.uplinks = "2";
+    settings.slurm_conf = cluster_->slurm_conf();
+    return settings;
   }
 
   static bool eventually(const std::function<bool()>& what) {
@@ -444,10 +448,7 @@ TEST_F(SlurmSchedulerTest, a_raised_time_limit) {
 TEST_F(SlurmSchedulerTest, sees_the_same_through_slurmrestd) {
   const std::string job = submit("r0n[0-2]", true, ",monkeytree=on");
   hold({job, 0, 1}, "r1n0");
-  SlurmSettings settings;
-  settings.topology = cluster_->topology();
-  settings.uplinks = "2";
-  settings.slurm_conf = cluster_->slurm_conf();
+  SlurmSettings settings = SlurmSchedulerTest::settings();
   settings.slurmrestd = cluster_->folder() + "/rest/socket";
   SlurmScheduler rest(settings);
   const absl::StatusOr<Observation> seen = rest.observe(within());
