@@ -1,7 +1,8 @@
 /// The fewest moves that bring every rack within its bound: the paper's integer program (§5.2),
-/// solved exactly for the few racks and jobs of a panel.
+/// solved exactly.
 ///
-/// A rack's degree depends only on which jobs may be in which racks. So the search chooses for each
+/// Where racks are many and few of them over their bound, repair.ts tries the moves themselves. On a
+/// panel nearly every worker may have to move, and racks and jobs are few. A rack's degree depends only on which jobs may be in which racks. So the search chooses for each
 /// job the racks it may be in, drops a branch in which a rack is over its bound, and then seats the
 /// workers that must leave as cheaply as room allows. Choices are tried in the order of the moves
 /// that they need at least: workers outside the racks chosen must leave, and a rack that is new to
@@ -9,7 +10,10 @@
 /// is left needs, it is one of the fewest.
 
 import { type Counts, movesBetween, sum } from './model';
+import { repaired } from './repair';
 import { Seating } from './seating';
+
+const kFewRacks = 6;
 
 export interface Problem {
   counts: Counts;
@@ -31,9 +35,14 @@ interface Choice {
 }
 
 /// The fewest moves, and of the placements met that take no more of them one that touches fewest
-/// jobs; null where no placement meets every bound.
+/// jobs; null where no placement meets every bound, which is known of few racks only.
 export function fewestMoves(problem: Problem): Solution | null {
   const workers = sum(problem.counts.map(sum));
+  if (problem.capacity.length > kFewRacks) {
+    const rings = problem.rings ?? problem.counts.map(() => 1);
+    const counts = repaired({ ...problem, rings }, workers);
+    return counts && { moves: movesBetween(problem.counts, counts), counts };
+  }
   const search = new Search(problem);
   for (let needed = 0; needed <= workers && needed <= (search.best?.moves ?? Infinity); needed++) {
     search.tryAllThatNeed(needed);
