@@ -1,0 +1,20 @@
+# A leaf-spine fabric of network namespaces that tests start for themselves; needs root.
+if(MONKEYTREE_TESTS)
+  set(fabric_folder ${CMAKE_CURRENT_LIST_DIR}/fabric)
+  monkeytree_library(fabric
+    SOURCES ${fabric_folder}/fabric.cc ${fabric_folder}/namespaces.cc ${fabric_folder}/utilisation.cc
+    USES monkeytree_base monkeytree_command Threads::Threads)
+  target_include_directories(monkeytree_fabric PUBLIC ${fabric_folder})
+
+  # For people and scripts.
+  add_executable(fabric_program ${fabric_folder}/main.cc)
+  target_link_libraries(fabric_program PRIVATE monkeytree_fabric)
+  set_target_properties(fabric_program PROPERTIES OUTPUT_NAME monkeytree-fabric
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+
+  monkeytree_test(fabric_test SOURCES ${fabric_folder}/fabric_test.cc USES monkeytree_fabric)
+  target_compile_definitions(fabric_test PRIVATE
+    MONKEYTREE_FABRIC_PROGRAM="$<TARGET_FILE:fabric_program>")
+  add_dependencies(fabric_test fabric_program)
+  set_tests_properties(fabric_test PROPERTIES LABELS fabric)
+endif()
