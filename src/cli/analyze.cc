@@ -39,7 +39,7 @@ class AnalysisText {
 
   std::string text() {
     choose_racks();
-    choose_letters();
+    letters_ = letters_of(snapshot_, analysis_, drawn_);
     return summary() + racks() + (all_drawn_ ? "" : histogram()) + jobs();
   }
 
@@ -96,25 +96,6 @@ class AnalysisText {
     std::stable_sort(drawn_.begin(), drawn_.end(),
                      [&](RackId a, RackId b) { return over_by(a) > over_by(b); });
     if (drawn_.size() > kMaxRacksDrawn) drawn_.resize(kMaxRacksDrawn);
-  }
-
-  /// Fragmented jobs come first to the letters, as they are what the picture is about.
-  void choose_letters() {
-    std::vector<bool> fragmented(snapshot_.jobs.size(), false);
-    for (const FragmentedJob& job : analysis_.fragmented) {
-      fragmented[static_cast<size_t>(job.job.value)] = true;
-    }
-    std::vector<JobId> first, second;
-    std::vector<bool> seen(snapshot_.jobs.size(), false);
-    for (RackId rack : drawn_) {
-      for (const Cell& cell : picture_.cells(rack, CellOf::kNode)) {
-        if (!cell.job.valid() || seen[static_cast<size_t>(cell.job.value)]) continue;
-        seen[static_cast<size_t>(cell.job.value)] = true;
-        (fragmented[static_cast<size_t>(cell.job.value)] ? first : second).push_back(cell.job);
-      }
-    }
-    first.insert(first.end(), second.begin(), second.end());
-    letters_ = letters_for(snapshot_, first);
   }
 
   std::string racks() const {

@@ -88,6 +88,23 @@ IdVector<JobId, char> letters_for(const Snapshot& snapshot, const std::vector<Jo
   return letters;
 }
 
+IdVector<JobId, char> letters_of(const Snapshot& snapshot, const Analysis& analysis,
+                                 const std::vector<RackId>& racks) {
+  IdVector<JobId, char> fragmented(snapshot.jobs.size(), false), seen = fragmented;
+  for (const FragmentedJob& job : analysis.fragmented) fragmented[job.job] = true;
+  std::vector<JobId> first, second;
+  const Picture picture(snapshot);
+  for (RackId rack : racks) {
+    for (const Cell& cell : picture.cells(rack, CellOf::kNode)) {
+      if (!cell.job.valid() || seen[cell.job]) continue;
+      seen[cell.job] = true;
+      (fragmented[cell.job] ? first : second).push_back(cell.job);
+    }
+  }
+  first.insert(first.end(), second.begin(), second.end());
+  return letters_for(snapshot, first);
+}
+
 char free_cell(NodeState state) {
   switch (state) {
     case NodeState::kUp:

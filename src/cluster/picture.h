@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/analysis.h"
 #include "cluster/snapshot.h"
 
 /// A rack as a row of cells, a letter for each job, as in `AAAAABB.`: what analyze draws, and what
@@ -49,6 +50,11 @@ inline constexpr char kNoLetter = '+';  ///< a job for which no letter was left
 /// A letter or digit for each of `jobs`, in their order: its own where its id is one, otherwise the
 /// next free of A-Z, a-z, 0-9, kNoLetter when all are taken and for jobs not asked for.
 IdVector<JobId, char> letters_for(const Snapshot& snapshot, const std::vector<JobId>& jobs);
+
+/// Letters for the jobs in these racks, fragmented ones before the others, as they are met: of a
+/// node the first job. The dashboard gives the same (web/src/dashboard/looks.ts).
+IdVector<JobId, char> letters_of(const Snapshot& snapshot, const Analysis& analysis,
+                                 const std::vector<RackId>& racks);
 
 /// A free cell by the state of its node: "." up, "-" drain, "!" down, "=" reserved.
 char free_cell(NodeState state);

@@ -70,24 +70,6 @@ std::vector<RackId> racks_drawn(const Snapshot& snapshot, const Analysis& analys
   return {drawn.begin(), drawn.end()};
 }
 
-/// Letters go first to jobs that cross racks, of those in the picture.
-IdVector<JobId, char> letters_of(const Snapshot& snapshot, const std::vector<RackId>& racks,
-                                 const std::vector<bool>& crosses) {
-  std::vector<JobId> first, second;
-  std::vector<bool> seen(snapshot.jobs.size(), false);
-  const Picture cells(snapshot);
-  for (RackId rack : racks) {
-    for (const Cell& cell : cells.cells(rack, CellOf::kNode)) {
-      const size_t job = static_cast<size_t>(cell.job.value);
-      if (!cell.job.valid() || seen[job]) continue;
-      seen[job] = true;
-      (crosses[job] ? first : second).push_back(cell.job);
-    }
-  }
-  first.insert(first.end(), second.begin(), second.end());
-  return letters_for(snapshot, first);
-}
-
 std::vector<bool> crossing_of(const Snapshot& snapshot, const Analysis& analysis) {
   std::vector<bool> crosses(snapshot.jobs.size(), false);
   for (const FragmentedJob& job : analysis.fragmented) {
@@ -146,7 +128,7 @@ void add_moment(Page& page, Snapshot snapshot, const std::string& time, const st
   const Plan plan = monkeytree::plan(snapshot, options);
   const Analysis before = analyze(snapshot);
   const std::vector<RackId> racks = racks_drawn(snapshot, before, plan);
-  const IdVector<JobId, char> letters = letters_of(snapshot, racks, crossing_of(snapshot, before));
+  const IdVector<JobId, char> letters = letters_of(snapshot, before, racks);
   const IdVector<JobId, int> styles = styles_of(snapshot, before);
   page.add(draw(picture(snapshot, before, racks, letters, styles, time + ", as recorded",
                         fmt::format("{} above the bound, {} short; {}.",

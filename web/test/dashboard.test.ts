@@ -12,7 +12,8 @@ import {
   type WatchedPage,
 } from './lib/browser';
 import { cellsOf, linkBoxes, sameLayout } from '../src/dashboard/cells';
-import { Cluster, Looks, type SnapshotFile } from '../src/dashboard/model';
+import { Looks } from '../src/dashboard/looks';
+import { Cluster, type SnapshotFile } from '../src/dashboard/model';
 import { linesOf, randomFrom } from './lib/programs';
 import { Folder, type Running, startView } from './lib/servers';
 
@@ -276,15 +277,11 @@ test('a box is split by the jobs of its node; uplinks without room share one', (
 
 test('a job keeps its letter while others come and go', async () => {
   const looks = new Looks();
-  assert.deepEqual(
-    ['a', 'b', 'c'].map((id) => looks.of(id)),
-    [0, 1, 2],
-  );
-  looks.keep(new Set(['a', 'c']));
-  assert.deepEqual(
-    ['c', 'd', 'e', 'a'].map((id) => looks.of(id)),
-    [2, 1, 3, 0],
-  );
+  const letters = (ids: string[]) => ids.map((id) => looks.of(id).letter).join(' ');
+  assert.equal(letters(['j1', 'j2', 'j3']), 'A B C');
+  looks.keep(new Set(['j1', 'j3']));
+  assert.equal(letters(['j3', 'j4', 'j5', 'j1']), 'C B D A');
+  assert.equal(looks.of('j4').color, 1); // of the one that ended
   const watched = await open();
   const { page } = watched;
   await page.locator('#jobs [data-job="C"]').click();

@@ -1,5 +1,5 @@
 import { el, named, setText, update } from '../lib/dom';
-import { lookOf } from '../lib/palette';
+import type { JobLook } from '../lib/palette';
 import type { Cluster } from './model';
 
 /// The table of jobs. Only the rows in view are elements: a cluster may have thousands.
@@ -13,7 +13,8 @@ const kFilters: readonly Filter[] = ['all', 'fragmented', 'moved', 'opted out'];
 
 interface Row {
   job: number;
-  letter: number;
+  letter: number; // by which rows are sorted
+  look: JobLook;
   id: string;
   name: string;
   user: string;
@@ -22,9 +23,8 @@ interface Row {
   marks: string;
 }
 
-/// The coloured letter of a job with that number of look, as on the map.
-export function swatch(number: number): HTMLElement {
-  const look = lookOf(number);
+/// The coloured letter of a job, as on the map.
+export function swatch(look: JobLook): HTMLElement {
   return el(
     'span',
     { class: 'swatch', 'data-color': look.color, 'data-pattern': look.pattern },
@@ -102,7 +102,8 @@ export class JobsTable {
       return [
         {
           job: id,
-          letter: job.look,
+          letter: job.look.order,
+          look: job.look,
           id: job.id,
           name: job.name,
           user: job.user,
@@ -188,7 +189,7 @@ export class JobsTable {
     return el(
       'tr',
       { 'data-selected': selected },
-      el('td', {}, swatch(row.letter)),
+      el('td', {}, swatch(row.look)),
       el(
         'td',
         {},

@@ -1,13 +1,14 @@
 import '../lib/theme.css';
 import './dashboard.css';
 import { byId, type Child, el, named, setText, update, withoutTurns } from '../lib/dom';
-import { letterOf } from '../lib/palette';
+import { lookOf } from '../lib/palette';
 import { isDark, onThemeChange, setTheme } from '../lib/theme';
 import * as api from './api';
 import { Approvals } from './approvals';
 import { DroppedFiles } from './files';
 import { History } from './history';
 import { JobsTable, swatch } from './jobs';
+import { Looks } from './looks';
 import { ClusterMap, type Pick } from './map';
 import {
   Cluster,
@@ -15,7 +16,6 @@ import {
   kStaging,
   type Links,
   linksOf,
-  Looks,
   type SnapshotFile,
   type Step,
 } from './model';
@@ -99,7 +99,6 @@ function keepLooks(): void {
   const files = [base?.file, shown?.file];
   const ids = files.flatMap((file) => (file?.jobs ?? []).map((job) => job.id));
   looks.keep(new Set(ids));
-  for (const id of ids) looks.of(id);
 }
 
 /// The line above the map, and what screen readers hear of it.
@@ -271,6 +270,9 @@ function showChosen(): void {
   );
 }
 
+const swatchOf = (now: Cluster, job: number): HTMLElement =>
+  swatch(now.jobs[job]?.look ?? lookOf(0));
+
 function jobInWords(now: Cluster, job: number): HTMLElement[] {
   const here = now.workersByRack(job);
   const user = now.jobs[job]?.user ?? '';
@@ -279,7 +281,7 @@ function jobInWords(now: Cluster, job: number): HTMLElement[] {
     el(
       'p',
       {},
-      swatch(now.jobs[job]?.look ?? 0),
+      swatchOf(now, job),
       ...(user === '' ? [' '] : [' of ', named(user), ', ']),
       `${many(now.gpus(job), 'GPU')}, ${now.fragmented(job) ? 'fragmented' : 'not fragmented'}. `,
       ...[...here].flatMap(([at, workers], i) => [
@@ -306,7 +308,7 @@ function rackInWords(now: Cluster, at: number): HTMLElement[] {
     el(
       'li',
       {},
-      swatch(now.jobs[job]?.look ?? 0),
+      swatchOf(now, job),
       ' ',
       ...nameOf(now, job),
       `: ${many(workers, 'worker')} here` +
@@ -334,8 +336,8 @@ function uplinksInWords(now: Cluster, at: number): string {
   if (!mine) return 'Which flow takes which uplink is not known here.';
   const side = (flows: readonly Flow[] | undefined, way: string): string[] => {
     if (!flows) return [];
-    const letters = flows.map((flow) =>
-      letterOf(now.jobs[now.jobById.get(flow.job) ?? -1]?.look ?? 0),
+    const letters = flows.map(
+      (flow) => now.jobs[now.jobById.get(flow.job) ?? -1]?.look.letter ?? '',
     );
     return [`${way} ${letters.join(' ')}${flows.length > 1 ? ' (shared)' : ''}`];
   };

@@ -397,7 +397,7 @@ export class ClusterMap {
   }
 
   private lookOf(job: number): JobLook {
-    return lookOf(this.cluster?.jobs[job]?.look ?? job);
+    return this.cluster?.jobs[job]?.look ?? lookOf(job);
   }
 
   private colorOf(colors: Colors, job: number): string {

@@ -1,3 +1,6 @@
+import { type JobLook, lookOf } from '../lib/palette';
+import { Looks } from './looks';
+
 /// The cluster as the page shows it, from `monkeytree/snapshot/v1` (docs/formats.md).
 
 export interface SnapshotFile {
@@ -29,6 +32,8 @@ interface JobFile extends Partial<GroupFile> {
   groups?: GroupFile[];
 }
 
+const kNoLook = lookOf(0); // until the constructor is done
+
 export type NodeState = 'up' | 'drain' | 'down' | 'reserved';
 
 export interface Rack {
@@ -58,7 +63,7 @@ export interface Job {
   user: string;
   movable: boolean;
   groups: number[];
-  look: number; // for lookOf(): the same for the same job whatever becomes of others
+  look: JobLook; // the same for the same job whatever becomes of others
 }
 
 /// Of `monkeytree/routes/v1`, and of the controller's routes.
@@ -106,11 +111,13 @@ export class Cluster {
 
   constructor(
     readonly file: SnapshotFile,
-    private readonly looks = new Looks(),
+    looks = new Looks(),
   ) {
     for (const rack of file.fabric.racks) this.addRack(rack);
     for (const job of file.jobs ?? []) this.addJob(job);
     this.recount();
+    looks.dress(this);
+    for (const job of this.jobs) job.look = looks.of(job.id);
   }
 
   private addRack(rack: RackFile): void {
@@ -155,7 +162,7 @@ export class Cluster {
       user: job.user ?? '',
       movable: job.movable ?? true,
       groups: numbers,
-      look: this.looks.of(job.id),
+      look: kNoLook,
     });
   }
 
@@ -290,31 +297,4 @@ export function linksOf(cluster: Cluster, flows: readonly Flow[]): Links[] {
     put(flow.to_rack, 'down', flow);
   }
   return links;
-}
-
-/// The number of each job's look, by its id: a job keeps its letter and colour while others end.
-export class Looks {
-  private readonly numbers = new Map<string, number>();
-  private readonly taken = new Set<number>();
-  private next = 0; // no smaller one is free
-
-  /// The job's number; a job that has none gets the smallest that is free.
-  of(id: string): number {
-    const known = this.numbers.get(id);
-    if (known !== undefined) return known;
-    while (this.taken.has(this.next)) this.next++;
-    this.taken.add(this.next);
-    this.numbers.set(id, this.next);
-    return this.next;
-  }
-
-  /// Frees the numbers of all jobs but these.
-  keep(ids: ReadonlySet<string>): void {
-    for (const [id, number] of this.numbers) {
-      if (ids.has(id)) continue;
-      this.numbers.delete(id);
-      this.taken.delete(number);
-    }
-    this.next = 0;
-  }
 }

@@ -11,21 +11,32 @@ export interface JobLook {
   color: number; // 0 … kColors−1
   pattern: Pattern;
   letter: string;
+  order: number; // of letters, as people sort them
 }
 
-/// The look of the job with that number. Looks repeat after 32 jobs; letters never do:
-/// A … Z, then AA, AB, …
-export function lookOf(job: number): JobLook {
+/// The look of the job with that number. Looks repeat after 32 jobs; letters never do. Colour and
+/// letter may have numbers of their own.
+export function lookOf(job: number, letter = job): JobLook {
   return {
     color: job % kColors,
     pattern: kPatterns[Math.floor(job / kColors) % kPatterns.length] ?? 'plain',
-    letter: letterOf(job),
+    letter: letterOf(letter),
+    order: letter,
   };
 }
 
-export function letterOf(job: number): string {
-  const last = String.fromCharCode(65 + (job % 26));
-  return job < 26 ? last : letterOf(Math.floor(job / 26) - 1) + last;
+/// As src/cluster/picture.cc has them, in their order.
+export const kLetters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
+
+/// One of kLetters, then AA, AB, … ZZ, AAA, …
+export function letterOf(number: number): string {
+  const one = kLetters[number];
+  if (one !== undefined) return one;
+  let text = '';
+  for (let left = number - kLetters.length + 26; left >= 0; left = Math.floor(left / 26) - 1) {
+    text = String.fromCharCode(65 + (left % 26)) + text;
+  }
+  return text;
 }
 
 /// A variable of theme.css as a colour that a canvas understands, as the page shows it now. Ask
