@@ -68,6 +68,7 @@ TEST(CliTest, EveryHelpPageTeachesByExampleWithin80Columns) {
                                                   {"route"},
                                                   {"import"},
                                                   {"import", "slurm"},
+                                                  {"import", "kubernetes"},
                                                   {"import", "csv"}}) {
     std::vector<std::string> arguments = command;
     arguments.push_back("--help");

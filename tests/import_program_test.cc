@@ -107,6 +107,31 @@ TEST_F(ImportProgram, TakesSeveralRackColumnsInOneWord) {
   EXPECT_THAT(run.out, HasSubstr("\"Q/S\""));
 }
 
+TEST_F(ImportProgram, ReadsEveryKindOfJobOfKubernetes) {
+  const std::string file = std::string(MONKEYTREE_SOURCE_DIR) + "/tests/data/kubernetes/kinds.json";
+  const std::vector<std::string> command = {"import",    "kubernetes", file, "--racks",
+                                            "topograph", "--uplinks",  "16"};
+  const ProgramRun run = run_program(command);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("restarts the whole group with one pod (restartPolicy is not "
+                                 "None): ml/leaderworkerset/serve"));
+  EXPECT_THAT(run.out, HasSubstr("{\"name\":\"spine-1/leaf-0\",\"uplinks\":16,\"nodes\":["
+                                 "\"gpu-13\",\"gpu-14\",\"gpu-15\",\"gpu-16\"]}"));
+  EXPECT_THAT(run.out, HasSubstr("{\"rings\":8,\"slots\":8,\"workers\":[\"gpu-6\",\"gpu-10\"]},"
+                                 "{\"rings\":8,\"slots\":8,\"workers\":[\"gpu-7\",\"gpu-13\"]}"));
+  ProgramSetting piped;
+  piped.input = run.out;
+  const ProgramRun analyzed = run_program({"analyze", "-"}, piped);
+  EXPECT_EQ(analyzed.exit_code, 0) << analyzed.err;
+  for (const char* row : {"spine-0/leaf-0", "spine-1/leaf-2"}) {
+    EXPECT_THAT(analyzed.out, HasSubstr(row));
+  }
+  // The same racks by the levels that Kueue knows.
+  std::vector<std::string> by_kueue = command;
+  by_kueue[4] = "kueue";
+  EXPECT_EQ(run_program(by_kueue).out, run.out);
+}
+
 // -- logs to traces -----------------------------------------------------------------------------
 
 const std::string kTraces = std::string(MONKEYTREE_SOURCE_DIR) + "/tests/data/traces/";

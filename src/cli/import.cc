@@ -10,6 +10,7 @@
 #include "cluster/snapshot_json.h"
 #include "inventory/import.h"
 #include "inventory/uplinks.h"
+#include "kubernetes/import.h"
 
 namespace monkeytree {
 namespace {
@@ -31,9 +32,22 @@ constexpr const char* kCsvExamples =
     "\n"
     "Several rack columns together name a rack: PSW,ASW gives racks such as P10/S14.";
 
+constexpr const char* kKubernetesExamples =
+    "Examples:\n"
+    "  kubectl get nodes,pods,pvc,pv,pdb,jobs.batch,statefulsets -A -o json \\\n"
+    "      > objects.json\n"
+    "  monkeytree import kubernetes objects.json --racks topograph --uplinks 16 \\\n"
+    "      -o cluster.json\n"
+    "  monkeytree import kubernetes objects.json jobsets.json \\\n"
+    "      --rack-label example.com/rack --parent-labels example.com/row\n"
+    "\n"
+    "Parallelism is told by an annotation monkeytree/comment: dp=4,tp=8,pp=2.\n"
+    "What is read, every source of racks, and every warning: docs/kubernetes.md.";
+
 struct ImportArguments {
   SlurmFiles slurm;
   CsvFiles csv;
+  KubernetesFiles kubernetes;
   std::string output;
   bool strict = false;
 };
@@ -108,6 +122,41 @@ void add_csv(CLI::App& parent, const std::shared_ptr<ImportArguments>& options, 
   });
 }
 
+void add_kubernetes(CLI::App& parent, const std::shared_ptr<ImportArguments>& options,
+                    int& exit_code) {
+  CLI::App& command =
+      add_command(parent, "kubernetes", "objects of Kubernetes to a snapshot", kKubernetesExamples);
+  KubernetesFiles& files = options->kubernetes;
+  command
+      .add_option("objects", files.objects,
+                  "what `kubectl get KINDS -A -o json` prints, - for "
+                  "standard input")
+      ->required()
+      ->type_name("FILE...");
+  CLI::Option* source =
+      command
+          .add_option("--racks", files.racks.source,
+                      "whose labels name racks: topograph, topograph-network, eks, gke, coreweave, "
+                      "oci; or kueue, kueue:TOPOLOGY, hypernode")
+          ->type_name("SOURCE");
+  command.add_option("--rack-label", files.racks.rack_label, "the node label that names the rack")
+      ->excludes(source)
+      ->type_name("LABEL");
+  command
+      .add_option("--parent-labels", files.racks.parent_labels,
+                  "the labels that name what racks are in, leaf to root")
+      ->delimiter(',')
+      ->type_name("LABEL[,LABEL]");
+  command.add_option("--gpu-resource", files.reading.gpu_resource, "what a GPU is called")
+      ->capture_default_str()
+      ->type_name("RESOURCE");
+  add_shared(command, *options, files.uplinks);
+  command.callback([options, &exit_code] {
+    Diagnostics diagnostics;
+    exit_code = finish(import_kubernetes(options->kubernetes, diagnostics), *options, diagnostics);
+  });
+}
+
 }  // namespace
 
 void add_import(CLI::App& app, int& exit_code) {
@@ -115,11 +164,13 @@ void add_import(CLI::App& app, int& exit_code) {
       add_command(app, "import", "a cluster's own files to a snapshot, or its log to a trace",
                   "Examples:\n"
                   "  monkeytree import slurm --help\n"
+                  "  monkeytree import kubernetes --help\n"
                   "  monkeytree import csv --help\n"
                   "  monkeytree import trace --help");
   command.require_subcommand(1);
   const auto options = std::make_shared<ImportArguments>();
   add_slurm(command, options, exit_code);
+  add_kubernetes(command, options, exit_code);
   add_csv(command, options, exit_code);
   add_import_trace(command, exit_code);
 }

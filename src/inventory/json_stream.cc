@@ -87,7 +87,7 @@ class Walker {
       : window_(read), file_(file), diagnostics_(diagnostics), take_(take) {}
 
   bool run() {
-    if (!peek()) return failed_ ? false : fail("empty, expected what Slurm prints with --json");
+    if (!peek()) return failed_ ? false : fail("empty, expected a JSON object");
     if (!expect('{', "'{'")) return false;
     if (peek() == '}') {
       window_.skip(1);
@@ -162,7 +162,7 @@ class Walker {
     const std::string key(window_.rest().substr(1, length - 2));
     if (!keys_.insert(key).second)
       return fail(fmt::format("the field {} stands there twice", quote(key)));
-    if (keys_.size() > 1000) return fail("too many fields, expected what Slurm prints with --json");
+    if (keys_.size() > 1000) return fail("too many fields, expected an object that holds a list");
     window_.skip(length);
     if (!expect(':', "':'")) return false;
     return peek() == '[' ? list(key) : piece(key, -1);

@@ -1,0 +1,121 @@
+#include "kubernetes/import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "inventory/import.h"
+#include "kubernetes/reading.h"
+#include "kubernetes/snapshot.h"
+
+namespace monkeytree {
+namespace {
+
+/// Reads one list: of `kubectl get`, whose items name their kinds, or of the server itself, which
+/// names one kind for all of them, first.
+class ListReader {
+ public:
+  ListReader(std::string_view file, const KubeReadRules& rules, KubeFacts& facts,
+             Diagnostics& diagnostics)
+      : file_(file), rules_(rules), facts_(facts), diagnostics_(diagnostics) {}
+
+  void take(const JsonPiece& piece) {
+    if (piece.key == "apiVersion") version_ = kube_text(piece.value, {});
+    if (piece.key == "kind") kind_ = kube_text(piece.value, {});
+    if (piece.key != "items") return;
+    if (piece.index < 0) return error(piece, "", "expected a list of objects");
+    if (!piece.value.is_object()) return error(piece, "", "expected an object of Kubernetes");
+    if (const auto repeated = kube_repeated_key(piece.value)) {
+      return error(piece, repeated->path,
+                   fmt::format("the field {} stands there twice", quote(repeated->key)));
+    }
+    take_object(piece);
+  }
+
+ private:
+  void error(const JsonPiece& piece, const std::string& path, std::string message) {
+    diagnostics_.error(file_, piece.line, piece.path() + path, std::move(message));
+  }
+
+  void take_object(const JsonPiece& piece) {
+    std::string kind(kube_text(piece.value, {"kind"}));
+    std::string version(kube_text(piece.value, {"apiVersion"}));
+    if (kind.empty() && kind_.size() > 4 && kind_.ends_with("List")) {
+      kind = kind_.substr(0, kind_.size() - 4);
+      version = version_;
+    }
+    if (kind.empty()) {
+      return error(piece, "", "no kind, expected an object as `kubectl get -o json` prints it");
+    }
+    const KubeKindRow* row = find_kube_kind(version, kind);
+    if (row == nullptr) return;
+    const std::string key = kube_key(piece.value);
+    if (!key.empty() && !seen_.insert({row->kind, key}).second) {
+      diagnostics_.warning(
+          file_, piece.line, piece.path(),
+          fmt::format("{} {} stands there twice, the last counts", row->name, quote(key)));
+    }
+    if (const auto fault = facts_.put(row->kind, piece.value, rules_)) {
+      const std::string name = key.empty() ? "" : fmt::format(" {}", quote(key));
+      error(piece, fault->path, fmt::format("{}{}: {}", row->name, name, fault->message));
+    }
+  }
+
+  std::string_view file_;
+  const KubeReadRules& rules_;
+  KubeFacts& facts_;
+  Diagnostics& diagnostics_;
+  std::string kind_, version_;
+  std::set<std::pair<KubeKind, std::string>> seen_;
+};
+
+void read_objects(const std::string& file, const KubeReadRules& rules, KubeFacts& facts,
+                  Diagnostics& diagnostics) {
+  absl::StatusOr<InputFile> input = InputFile::open(file, kMaxKubernetesBytes);
+  if (!input.ok()) {
+    diagnostics.error(file, 0, "", std::string(input.status().message()));
+    return;
+  }
+  const ReadBytes read = [&](char* buffer, size_t bytes) { return input->read(buffer, bytes); };
+  read_kube_list(read, file, rules, facts, diagnostics);
+}
+
+}  // namespace
+
+bool read_kube_list(const ReadBytes& read, std::string_view file, const KubeReadRules& rules,
+                    KubeFacts& facts, Diagnostics& diagnostics) {
+  const size_t before = diagnostics.error_count();
+  ListReader reader(file, rules, facts, diagnostics);
+  const auto fields = read_json_pieces(read, file, diagnostics,
+                                       [&](const JsonPiece& piece) { reader.take(piece); });
+  if (fields && !fields->contains("items")) {
+    diagnostics.error(file, 0, "",
+                      "no field \"items\", expected the list that `kubectl get KINDS -A -o json` "
+                      "prints");
+  }
+  return diagnostics.error_count() == before;
+}
+
+std::optional<Snapshot> import_kubernetes(const KubernetesFiles& files, Diagnostics& diagnostics) {
+  if (std::count(files.objects.begin(), files.objects.end(), "-") > 1) {
+    diagnostics.error("-", 0, "", "standard input can be only one of the files");
+    return std::nullopt;
+  }
+  KubeFacts facts;
+  for (const std::string& file : files.objects) {
+    read_objects(file, files.reading, facts, diagnostics);
+  }
+  const std::optional<Uplinks> uplinks = read_uplinks(files.uplinks, diagnostics);
+  if (diagnostics.has_errors() || !uplinks) return std::nullopt;
+  const std::string& source = files.objects.size() == 1 ? files.objects.front() : "kubernetes";
+  std::optional<KubeSnapshot> built =
+      build_kube_snapshot(facts, files.racks, files.reading, *uplinks, source, diagnostics);
+  if (!built) return std::nullopt;
+  return std::move(built->snapshot);
+}
+
+}  // namespace monkeytree
