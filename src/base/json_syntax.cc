@@ -303,6 +303,22 @@ std::optional<JsonSyntaxError> find_unfit_number(std::string_view text) {
   return Scanner(text, /*fit=*/true).scan();
 }
 
+bool has_more_values(std::string_view text, size_t most) {
+  size_t values = 1;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size() && values <= most; ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      in_string = !in_string;
+    } else if (!in_string && (c == ',' || c == ':' || c == '[' || c == '{')) {
+      ++values;
+    }
+  }
+  return values > most;
+}
+
 std::string pointer_step(std::string_view key) {
   constexpr size_t kLongestStep = 240;
   std::string escaped;

@@ -26,6 +26,11 @@ std::optional<JsonSyntaxError> find_json_syntax_error(std::string_view text);
 /// takes, which RFC 8259 allows and the parser refuses. O(bytes).
 std::optional<JsonSyntaxError> find_unfit_number(std::string_view text);
 
+/// Whether a text that may be JSON holds more than `most` values, by its commas, colons and
+/// brackets outside strings: before it is parsed, as a value of one byte takes the parser and its
+/// readers a hundred. Stops as soon as it is known; O(bytes), no memory.
+bool has_more_values(std::string_view text, size_t most);
+
 /// One step of a JSON path (RFC 6901), safe on a terminal.
 std::string pointer_step(std::string_view key);
 

@@ -111,7 +111,8 @@ Plan Controller::make_plan() {
 void Controller::propose(const Plan& plan) {
   const Snapshot& snapshot = mirror_.snapshot();
   const double now_s = parts_.wall_s();
-  const Gain gain = estimate_gain(snapshot, plan, rules_.policy.gain, now_s);
+  const PlanRoutes routed = routes_of(snapshot, plan);
+  const Gain gain = estimate_gain(snapshot, plan, routed, rules_.policy.gain, now_s);
   std::vector<std::string> against = objections(snapshot, plan, gain, rules_.policy, past_, now_s);
   PlanEntry entry;
   bool paused = false;
@@ -139,7 +140,7 @@ void Controller::propose(const Plan& plan) {
   entry.moves = plan.moves;
   entry.snapshot = text;
   entry.plan = write_plan(record);
-  entry.decision = decision_json(snapshot, plan, gain, held_back_, against);
+  entry.decision = decision_json(snapshot, plan, routed, gain, held_back_, against);
   const bool runs = entry.state == PlanState::kRunning;
   // A plan counts as running once its migrations are in the journal, not before.
   if (runs) entry.state = PlanState::kProposed;

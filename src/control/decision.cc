@@ -4,8 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "routing/routes.h"
-
 namespace monkeytree {
 namespace {
 
@@ -45,15 +43,14 @@ Json racks_over(const Snapshot& snapshot, const Plan& plan) {
   return list;
 }
 
-Json links_shared(const Snapshot& snapshot) {
+Json links_shared(const Snapshot& snapshot, const std::optional<Routes>& routed) {
   Json list = Json::array();
-  if (!check_routable(snapshot).ok()) return list;
-  const Routes routed = routes(snapshot);
-  for (const Shared& link : routed.shared) {
+  if (!routed) return list;
+  for (const Shared& link : routed->shared) {
     if (list.size() == kMostLinks) break;
     Json flows = Json::array();
     for (const int index : link.flows) {
-      const Flow& flow = routed.flows[static_cast<size_t>(index)].flow;
+      const Flow& flow = routed->flows[static_cast<size_t>(index)].flow;
       flows.push_back({{"job", snapshot.jobs[snapshot.groups[flow.group].job].id},
                        {"group", snapshot.group_index(flow.group)},
                        {"ring", flow.ring},
@@ -87,11 +84,11 @@ Json gain_json(const Snapshot& snapshot, const Gain& gain) {
 
 }  // namespace
 
-std::string decision_json(const Snapshot& snapshot, const Plan& plan, const Gain& gain,
-                          const std::map<std::string, std::string>& held_back,
+std::string decision_json(const Snapshot& snapshot, const Plan& plan, const PlanRoutes& routed,
+                          const Gain& gain, const std::map<std::string, std::string>& held_back,
                           const std::vector<std::string>& objections) {
   const Json json = {{"racks_over", racks_over(snapshot, plan)},
-                     {"links_shared", links_shared(snapshot)},
+                     {"links_shared", links_shared(snapshot, routed.before)},
                      {"gain", gain_json(snapshot, gain)},
                      {"held_back", held_back},
                      {"objections", objections}};

@@ -40,12 +40,13 @@ class Explain : public testing::Test {
         *read_file(std::string(MONKEYTREE_SOURCE_DIR) + "/examples/four_racks.json"), "example",
         findings);
     const Plan made = plan(snapshot_);
-    const Gain gain = estimate_gain(snapshot_, made, {}, kMade_s);
+    const PlanRoutes routed = routes_of(snapshot_, made);
+    const Gain gain = estimate_gain(snapshot_, made, routed, {}, kMade_s);
     entry_.id = 12;
     entry_.made_s = kMade_s;
     entry_.moves = made.moves;
     entry_.plan = write_plan(record_of(snapshot_, made, "0"));
-    entry_.decision = decision_json(snapshot_, made, gain, {{"A", "opted out in its comment"}}, {});
+    entry_.decision = decision_json(snapshot_, made, routed, gain, {{"A", "opted out in its comment"}}, {});
     migrations_ = migrations_of(12, snapshot_, made.rounds, {});
   }
 

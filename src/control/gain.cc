@@ -27,14 +27,24 @@ double gpus_of(const Snapshot& snapshot, JobId job) {
   return gpus;
 }
 
-std::map<JobId, int> sharing(const Snapshot& snapshot) {
+PlanRoutes routes_of(const Snapshot& before, const Plan& plan) {
+  const auto routed = [](const Snapshot& snapshot) -> std::optional<Routes> {
+    if (!check_routable(snapshot).ok()) return std::nullopt;
+    return routes(snapshot);
+  };
+  PlanRoutes out;
+  out.before = routed(before);
+  out.after = plan.rounds.empty() ? out.before : routed(apply_rounds(before, plan.rounds));
+  return out;
+}
+
+std::map<JobId, int> sharing(const Snapshot& snapshot, const std::optional<Routes>& routed) {
   std::map<JobId, int> fullest;
-  if (!check_routable(snapshot).ok()) return fullest;
-  const Routes routed = routes(snapshot);
-  for (const Shared& link : routed.shared) {
+  if (!routed) return fullest;
+  for (const Shared& link : routed->shared) {
     const int flows = static_cast<int>(link.flows.size());
     for (const int flow : link.flows) {
-      const GroupId group = routed.flows[static_cast<size_t>(flow)].flow.group;
+      const GroupId group = routed->flows[static_cast<size_t>(flow)].flow.group;
       int& most = fullest[snapshot.groups[group].job];
       most = std::max(most, flows);
     }
@@ -42,10 +52,10 @@ std::map<JobId, int> sharing(const Snapshot& snapshot) {
   return fullest;
 }
 
-Gain estimate_gain(const Snapshot& before, const Plan& plan, const GainRules& rules,
-                   std::optional<double> now_s) {
-  const std::map<JobId, int> was = sharing(before);
-  const std::map<JobId, int> will = sharing(apply_rounds(before, plan.rounds));
+Gain estimate_gain(const Snapshot& before, const Plan& plan, const PlanRoutes& routed,
+                   const GainRules& rules, std::optional<double> now_s) {
+  const std::map<JobId, int> was = sharing(before, routed.before);
+  const std::map<JobId, int> will = sharing(before, routed.after);
   std::map<JobId, JobGain> jobs;
   for (const auto& [job, flows] : was) jobs[job].sharing_before = flows;
   for (const auto& [job, flows] : will) jobs[job].sharing_after = flows;

@@ -6,6 +6,7 @@
 
 #include "cluster/snapshot.h"
 #include "planning/plan.h"
+#include "routing/routes.h"
 
 namespace monkeytree {
 
@@ -37,13 +38,21 @@ struct Gain {
 /// GPUs of all workers of a job; slots where the snapshot does not tell GPUs.
 double gpus_of(const Snapshot& snapshot, JobId job);
 
-/// The jobs' fullest links under perfect routing, by job; those not listed have all links for
-/// themselves. Empty where there are more flows than any real cluster has.
-std::map<JobId, int> sharing(const Snapshot& snapshot);
+/// Which uplinks flows take before a plan and after it; nullopt where there are more flows than any
+/// real cluster has.
+struct PlanRoutes {
+  std::optional<Routes> before, after;
+};
 
-/// Without a time nobody knows when a job ends. O(flows · length of a chain), the price of
-/// routes().
-Gain estimate_gain(const Snapshot& before, const Plan& plan, const GainRules& rules,
-                   std::optional<double> now_s);
+/// O(flows · length of a chain), the price of routes(), which is paid once for all that asks.
+PlanRoutes routes_of(const Snapshot& before, const Plan& plan);
+
+/// The jobs' fullest links, by job; those not listed have all links for themselves. Empty where the
+/// routes are not known.
+std::map<JobId, int> sharing(const Snapshot& snapshot, const std::optional<Routes>& routed);
+
+/// `routed` are the plan's. Without a time nobody knows when a job ends.
+Gain estimate_gain(const Snapshot& before, const Plan& plan, const PlanRoutes& routed,
+                   const GainRules& rules, std::optional<double> now_s);
 
 }  // namespace monkeytree

@@ -51,6 +51,10 @@ Snapshot cluster(const std::vector<std::string>& racks, int uplinks) {
   return out;
 }
 
+Gain gain_of(const Snapshot& before, const Plan& plan, const GainRules& rules, double now_s) {
+  return estimate_gain(before, plan, routes_of(before, plan), rules, now_s);
+}
+
 /// A and B cross the only uplink of r0 and r1 together; one move brings A home.
 class TwoOnALink : public testing::Test {
  protected:
@@ -62,13 +66,15 @@ class TwoOnALink : public testing::Test {
 };
 
 TEST_F(TwoOnALink, share_it) {
-  EXPECT_THAT(sharing(snapshot_), UnorderedElementsAre(Pair(JobId(0), 2), Pair(JobId(1), 2)));
-  EXPECT_THAT(sharing(cluster({"AAB.", "AB.."}, 2)), IsEmpty());
+  const Snapshot wide = cluster({"AAB.", "AB.."}, 2);
+  EXPECT_THAT(sharing(snapshot_, routes_of(snapshot_, {}).before),
+              UnorderedElementsAre(Pair(JobId(0), 2), Pair(JobId(1), 2)));
+  EXPECT_THAT(sharing(wide, routes_of(wide, {}).before), IsEmpty());
 }
 
 TEST_F(TwoOnALink, gain_what_communication_took_too_long) {
   snapshot_.jobs[JobId(0)].end_s = kNow_s + 7200;
-  const Gain gain = estimate_gain(snapshot_, plan_, rules_, kNow_s);
+  const Gain gain = gain_of(snapshot_, plan_, rules_, kNow_s);
   ASSERT_EQ(gain.jobs.size(), 2);
   // An iteration of 1 takes 1 + 0.3 · (2 − 1) = 1.3; then 1: 0.3 / 1.3 of the time is regained.
   const JobGain& a = gain.jobs[0];
@@ -92,7 +98,7 @@ TEST_F(TwoOnALink, gain_what_communication_took_too_long) {
 
 TEST_F(TwoOnALink, gain_nothing_at_their_end) {
   for (Job& job : snapshot_.jobs) job.end_s = kNow_s - 1;
-  const Gain gain = estimate_gain(snapshot_, plan_, rules_, kNow_s);
+  const Gain gain = gain_of(snapshot_, plan_, rules_, kNow_s);
   EXPECT_EQ(gain.regained_gpu_h, 0);
   EXPECT_GT(gain.paused_gpu_h, 0);
 }
@@ -101,7 +107,7 @@ TEST_F(TwoOnALink, lose_by_the_move_that_brings_them_together) {
   const Snapshot apart = apply_rounds(snapshot_, plan_.rounds);
   Plan back;
   back.rounds = {{{GroupId(0), 2, NodeId(3), NodeId(4)}}};
-  const Gain gain = estimate_gain(apart, back, rules_, kNow_s);
+  const Gain gain = gain_of(apart, back, rules_, kNow_s);
   // 1 becomes 1.3: what took an hour takes 0.3 h longer.
   EXPECT_DOUBLE_EQ(gain.jobs[0].regained_gpu_h, -24 * 4 * 0.3);
 }
@@ -112,7 +118,7 @@ TEST(Gain, a_job_pauses_once_for_each_round_that_moves_it) {
   plan.rounds = {{{GroupId(0), 2, NodeId(3), kStaging}},
                  {{GroupId(1), 0, NodeId(2), NodeId(3)}},
                  {{GroupId(0), 2, kStaging, NodeId(2)}}};
-  const Gain gain = estimate_gain(snapshot, plan, {}, kNow_s);
+  const Gain gain = gain_of(snapshot, plan, {}, kNow_s);
   ASSERT_EQ(gain.jobs.size(), 2);
   EXPECT_EQ(gain.jobs[0].moves, 1);
   EXPECT_DOUBLE_EQ(gain.jobs[0].paused_gpu_h, 24 * 20 / 3600.0);
@@ -127,7 +133,7 @@ TEST(Gain, counts_slots_as_gpus_where_nodes_have_several) {
   for (Group& group : snapshot.groups) group.slots = 2;
   Plan plan;
   plan.rounds = {{{GroupId(0), 2, NodeId(4), NodeId(3)}}};
-  EXPECT_EQ(estimate_gain(snapshot, plan, {}, kNow_s).jobs[0].gpus, 6);
+  EXPECT_EQ(gain_of(snapshot, plan, {}, kNow_s).jobs[0].gpus, 6);
 }
 
 }  // namespace

@@ -128,8 +128,8 @@ std::string explanation(const Snapshot& snapshot, const Plan& plan, const std::s
   return body == std::string::npos ? text : text + rest.substr(body + 1);
 }
 
-std::string routes_text(const Snapshot& snapshot) {
-  return check_routable(snapshot).ok() ? write_routes(snapshot, routes(snapshot)) : "null\n";
+std::string routes_text(const Snapshot& snapshot, const std::optional<Routes>& routed) {
+  return routed ? write_routes(snapshot, *routed) : "null\n";
 }
 
 std::string quoted(const Json& json) {
@@ -145,11 +145,12 @@ std::optional<std::string> what_if(std::string_view request_text, const Snapshot
   const Snapshot& snapshot = request->snapshot;
   const Plan made = plan(snapshot, request->options);
   const Snapshot after = apply_rounds(snapshot, made.rounds);
-  const Gain gain = estimate_gain(snapshot, made, GainRules(), snapshot.time_s);
+  const PlanRoutes routed = routes_of(snapshot, made);
+  const Gain gain = estimate_gain(snapshot, made, routed, GainRules(), snapshot.time_s);
 
   const std::string snapshot_text = write_snapshot(snapshot);
   const std::string plan_text = write_plan(record_of(snapshot, made, sha256(snapshot_text)));
-  const std::string decision = decision_json(snapshot, made, gain, {}, {});
+  const std::string decision = decision_json(snapshot, made, routed, gain, {}, {});
   const Json head = {
       {"schema", "monkeytree/what-if/v1"},
       {"changes", request->changes},
@@ -163,8 +164,9 @@ std::optional<std::string> what_if(std::string_view request_text, const Snapshot
   // The routes are JSON already.
   std::string out = quoted(head);
   out.pop_back();
-  out += fmt::format(",\"routes_before\": {},\"routes_after\": {}}}\n", routes_text(snapshot),
-                     made.rounds.empty() ? "null" : routes_text(after));
+  out += fmt::format(",\"routes_before\": {},\"routes_after\": {}}}\n",
+                     routes_text(snapshot, routed.before),
+                     made.rounds.empty() ? "null" : routes_text(after, routed.after));
   return out;
 }
 

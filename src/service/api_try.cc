@@ -1,11 +1,14 @@
 #include "service/api_try.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "base/json.h"
+#include "base/json_syntax.h"
 #include "cluster/snapshot_json.h"
 #include "control/what_if.h"
 #include "inventory/slurm_snapshot.h"
@@ -65,15 +68,22 @@ std::optional<Texts> read_texts(JsonObject& root, const Diagnostics& diagnostics
   return texts;
 }
 
+std::string too_many(size_t most) { return fmt::format("more than {} JSON values", most); }
+
 }  // namespace
 
-std::optional<Snapshot> import_texts(std::string_view request, Diagnostics& diagnostics) {
+std::optional<Snapshot> import_texts(std::string_view request, Diagnostics& diagnostics,
+                                     size_t most_values) {
   const std::unique_ptr<JsonDocument> document = JsonDocument::parse(request, "", diagnostics);
   if (!document) return std::nullopt;
   std::optional<JsonObject> root = document->root().object();
   if (!root) return std::nullopt;
   std::optional<Texts> texts = read_texts(*root, diagnostics);
   if (!texts) return std::nullopt;
+  for (const auto& [file, text] : {std::pair("jobs", texts->jobs), {"nodes", texts->nodes}}) {
+    if (has_more_values(text, most_values)) diagnostics.error(file, 0, "", too_many(most_values));
+  }
+  if (diagnostics.has_errors()) return std::nullopt;
   SlurmFacts facts;
   facts.topology_file = "topology";
   facts.queue_file = "jobs";
@@ -100,10 +110,14 @@ std::optional<Snapshot> import_texts(std::string_view request, Diagnostics& diag
 HttpResponse TryApi::what_if(const HttpRequest& request, const Snapshot* live) {
   const std::unique_lock lock(one_, std::try_to_lock);
   if (!lock) return busy();
+  if (has_more_values(request.body, limits_.values))
+    return http_error(413, too_many(limits_.values));
   const Clock::time_point deadline = Clock::now() + limits_.time;
   WhatIfLimits limits;
   limits.work_limit = limits_.work;
-  limits.stop = [deadline] { return Clock::now() >= deadline; };
+  limits.stop = [&] {
+    return Clock::now() >= deadline || (request.forsaken && request.forsaken());
+  };
   Diagnostics diagnostics;
   std::optional<std::string> answer = monkeytree::what_if(request.body, live, limits, diagnostics);
   return answer ? json_answer(*std::move(answer)) : bad_request(diagnostics);
@@ -112,8 +126,10 @@ HttpResponse TryApi::what_if(const HttpRequest& request, const Snapshot* live) {
 HttpResponse TryApi::import(const HttpRequest& request) {
   const std::unique_lock lock(one_, std::try_to_lock);
   if (!lock) return busy();
+  if (has_more_values(request.body, limits_.values))
+    return http_error(413, too_many(limits_.values));
   Diagnostics diagnostics;
-  const std::optional<Snapshot> snapshot = import_texts(request.body, diagnostics);
+  const std::optional<Snapshot> snapshot = import_texts(request.body, diagnostics, limits_.values);
   if (!snapshot) return bad_request(diagnostics);
   const nlohmann::ordered_json answer = {{"files", {{"snapshot", write_snapshot(*snapshot)}}},
                                          {"warnings", warnings_of(diagnostics)}};

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string_view>
@@ -17,7 +19,9 @@ namespace monkeytree {
 /// TEXT, "uplinks": N, "topology_name": NAME}, of which the first two must be there. Findings are
 /// those of the texts, which go by the names of their fields. nullopt exactly when there was an
 /// error.
-std::optional<Snapshot> import_texts(std::string_view request, Diagnostics& diagnostics);
+/// `most_values`: JSON values of a text.
+std::optional<Snapshot> import_texts(std::string_view request, Diagnostics& diagnostics,
+                                     size_t most_values = SIZE_MAX);
 
 /// One such call at a time: another is told to come back. Thread-safe.
 class TryApi {
@@ -28,6 +32,9 @@ class TryApi {
     int64_t work = INT64_MAX;
     std::chrono::milliseconds time{5'000};  ///< of the planner
     size_t body = size_t{16} << 20;         ///< bytes of a request
+    /// Of a request's JSON, and of JSON within it: each may take some hundred bytes of memory, and
+    /// a cluster of 16,384 nodes has less than a million.
+    size_t values = 4'000'000;
   };
   static constexpr std::string_view kWhatIf = "/api/v1/what-if";
   static constexpr std::string_view kImport = "/api/v1/import";

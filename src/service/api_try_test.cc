@@ -1,5 +1,6 @@
 #include "service/api_try.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -122,6 +123,54 @@ TEST(TryApi, OneAtATime) {
   threads.clear();
   EXPECT_GE(good, 1);  // the first, at least; those that come meanwhile are told so
   EXPECT_EQ(good + busy, 200);
+}
+
+TEST(TryApi, ManySmallValuesAreRefusedBeforeTheyAreParsed) {
+  TryApi::Limits limits;
+  limits.values = 1000;
+  TryApi tries(limits);
+  const Snapshot live = four_racks();
+  std::string many = "[1";
+  for (int i = 0; i < 1000; ++i) many += ",1";
+  many += "]";
+  const HttpResponse answer =
+      tries.what_if(request("POST", "/api/v1/what-if", R"({"changes": )" + many + "}"), &live);
+  EXPECT_EQ(answer.status, 413);
+  EXPECT_EQ(message_in(answer), "more than 1000 JSON values");
+  // Within a text too, where they are not seen from outside.
+  const Json body = {{"topology", kTopology}, {"jobs", R"({"jobs": )" + many + "}"}};
+  const HttpResponse texts = tries.import(request("POST", "/api/v1/import", body.dump()));
+  EXPECT_EQ(texts.status, 400);
+  EXPECT_EQ(message_in(texts), "jobs: more than 1000 JSON values");
+  // What stands in strings is no value.
+  const std::string quoted = R"({"changes": [")" + many + R"(\"[,,"]})";
+  EXPECT_EQ(tries.what_if(request("POST", "/api/v1/what-if", quoted), &live).status, 400);
+}
+
+/// A cluster that keeps the planner busy until its time is up.
+Snapshot hopeless() {
+  std::string rows;
+  for (int rack = 0; rack < 24; ++rack) {
+    rows += fmt::format("R{}", rack);
+    for (int i = 0; i < 8; ++i) rows += fmt::format(" J{}", (rack * 5 + i * 11) % 61);
+    rows += "\n";
+  }
+  LetterOptions options;
+  options.uplinks = 1;
+  return *parse_letters(rows, options);
+}
+
+TEST(TryApi, APlanForWhichNobodyWaitsEnds) {
+  TryApi::Limits limits;
+  limits.time = std::chrono::hours(24);
+  TryApi tries(limits);
+  const Snapshot live = hopeless();
+  HttpRequest asked = request("POST", "/api/v1/what-if");
+  int times = 0;
+  asked.forsaken = [&] { return ++times > 3; };
+  const HttpResponse answer = tries.what_if(asked, &live);  // ends
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_GT(times, 3);
 }
 
 TEST(FileApi, ServesWhatNeedsNoController) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,6 +25,9 @@ struct HttpRequest {
   std::map<std::string, std::string, std::less<>> headers;  ///< names in lower case, each once
   std::string body;
   std::string peer;  ///< numeric address of who asks
+  /// Whether nobody waits for the answer any more, so that computing it may end; empty: somebody
+  /// does.
+  std::function<bool()> forsaken;
 
   /// "" where there is none.
   std::string_view header(std::string_view name) const;

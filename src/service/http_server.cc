@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdarg>
@@ -41,7 +42,7 @@ constexpr unsigned kSpare = 64;
 constexpr size_t kPiece = 16 << 10;
 /// So much content that is too large is still read, so that our refusal is not lost in a reset.
 constexpr uint64_t kMostDiscarded = 1 << 20;
-constexpr std::chrono::milliseconds kTick{1000};
+constexpr std::chrono::milliseconds kTick{200};
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
@@ -185,6 +186,8 @@ class HttpServer::Daemon {
     bool begun = false;
     size_t most_body = kMaxHttpBody;
     std::optional<HttpFault> fault;
+    // Of all threads.
+    std::atomic<bool> forsaken = false;  ///< nobody waits for the answer
     // Of mutex_.
     State state = State::kReading;
     Time deadline;
@@ -226,7 +229,7 @@ class HttpServer::Daemon {
   // On ours.
   void answer(const std::stop_token& stop, Queue& queue);
   void watch(const std::stop_token& stop);
-  void end_forsaken_streams();
+  void look_for_forsaken();
 
   // With mutex_ held.
   void cut_late();
@@ -303,6 +306,10 @@ bool HttpServer::Daemon::start(int listener) {
 
 void HttpServer::Daemon::stop() {
   for (std::jthread& thread : threads_) thread.request_stop();
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [number, connection] : connections_) connection->forsaken = true;
+  }
   threads_.clear();
   if (daemon_ == nullptr) return;
   // The library stops only when no connection rests; from here on none begins to.
@@ -394,6 +401,7 @@ void HttpServer::Daemon::read_head(Connection& connection, std::string_view meth
   HttpRequest& request = connection.request;
   request.method = method;
   request.peer = connection.peer;
+  request.forsaken = [&connection] { return connection.forsaken.load(); };
   connection.fault = read_target(connection.target, request);
   if (connection.fault) return;
   const MHD_KeyValueIteratorN each = [](void* whose, MHD_ValueKind /*kind*/, const char* name,
@@ -579,7 +587,7 @@ void HttpServer::Daemon::watch(const std::stop_token& stop) {
       if (stop.stop_requested()) return;
       cut_late();
     }
-    end_forsaken_streams();
+    look_for_forsaken();
   }
 }
 
@@ -590,24 +598,27 @@ void HttpServer::Daemon::cut_late() {
   }
 }
 
-void HttpServer::Daemon::end_forsaken_streams() {
+void HttpServer::Daemon::look_for_forsaken() {
   // The library does not look at a connection that rests, not even whether its client has gone.
-  std::vector<std::shared_ptr<HttpStream>> forsaken;
+  std::vector<std::shared_ptr<HttpStream>> ended;
   {
     const std::lock_guard lock(mutex_);
     std::vector<pollfd> polled;
-    std::vector<Connection*> streaming;
+    std::vector<Connection*> resting;
     for (const auto& [number, connection] : connections_) {
-      if (connection->state != State::kStreaming) continue;
+      if (connection->state != State::kStreaming && connection->state != State::kAnswering)
+        continue;
       polled.push_back({connection->socket, POLLRDHUP, 0});
-      streaming.push_back(connection.get());
+      resting.push_back(connection.get());
     }
     if (poll(polled.data(), polled.size(), 0) <= 0) return;
     for (size_t i = 0; i < polled.size(); ++i) {
-      if (polled[i].revents != 0) forsaken.push_back(streaming[i]->stream);
+      if (polled[i].revents == 0) continue;
+      resting[i]->forsaken = true;
+      if (resting[i]->stream) ended.push_back(resting[i]->stream);
     }
   }
-  for (const auto& stream : forsaken) stream->end();
+  for (const auto& stream : ended) stream->end();
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::start(const ListenAddress& address,

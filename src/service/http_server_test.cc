@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <future>
+#include <thread>
 
 #include "service/test_client.h"
 
@@ -37,6 +38,10 @@ class Server : public testing::Test {
     if (request.path == "/slow") {
       opened_.wait();
       response.body = "at last";
+    } else if (request.path == "/endless") {
+      computing_.set_value();
+      while (!request.forsaken()) std::this_thread::sleep_for(milliseconds(5));
+      forsaken_.set_value();
     } else if (request.path == "/big") {
       response.body = std::string(8 << 20, 'x');
     } else if (request.path == "/stream") {
@@ -57,7 +62,7 @@ class Server : public testing::Test {
     return refusals_;
   }
 
-  std::promise<void> open_, there_is_a_stream_;
+  std::promise<void> open_, there_is_a_stream_, computing_, forsaken_;
   std::shared_future<void> opened_ = open_.get_future().share();
   std::shared_ptr<HttpStream> stream_;
   std::atomic<int> drained_ = 0;
@@ -65,6 +70,24 @@ class Server : public testing::Test {
   std::vector<std::string> refusals_;
   std::unique_ptr<HttpServer> server_;
 };
+
+TEST_F(Server, WhoComputesHearsThatItsClientIsGone) {
+  const int port = start();
+  RawClient client(port);
+  client.send(std::string("GET /endless HTTP/1.1\r\n") + kHost + "\r\n");
+  computing_.get_future().wait();
+  client.hang_up();
+  EXPECT_EQ(forsaken_.get_future().wait_for(std::chrono::minutes(2)), std::future_status::ready);
+}
+
+TEST_F(Server, WhoComputesHearsThatTheServerStops) {
+  const int port = start();
+  RawClient client(port);
+  client.send(std::string("GET /endless HTTP/1.1\r\n") + kHost + "\r\n");
+  computing_.get_future().wait();
+  server_.reset();
+  EXPECT_EQ(forsaken_.get_future().wait_for(std::chrono::minutes(2)), std::future_status::ready);
+}
 
 TEST_F(Server, Answers) {
   const int port = start();
