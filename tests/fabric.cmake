@@ -16,5 +16,7 @@ if(MONKEYTREE_TESTS)
   target_compile_definitions(fabric_test PRIVATE
     MONKEYTREE_FABRIC_PROGRAM="$<TARGET_FILE:fabric_program>")
   add_dependencies(fabric_test fabric_program)
-  set_tests_properties(fabric_test PROPERTIES LABELS fabric)
+  monkeytree_test(fabric_paths_test SOURCES ${fabric_folder}/paths_test.cc
+    USES monkeytree_fabric monkeytree_agent_paths)
+  set_tests_properties(fabric_test fabric_paths_test PROPERTIES LABELS fabric)
 endif()

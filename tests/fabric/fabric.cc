@@ -210,8 +210,7 @@ absl::Status Fabric::add_namespace(const std::string& name) {
   absl::StatusOr<Fd> space = new_namespace();
   if (!space.ok()) return space.status();
   const uint32_t seed = 12345 + static_cast<uint32_t>(spaces_.size());
-  const absl::Status entered =
-      inside_namespace(space->get(), [&] { write_settings(settings_of(seed)); });
+  absl::Status entered = inside_namespace(space->get(), [&] { write_settings(settings_of(seed)); });
   spaces_[name] = *std::move(space);
   return entered;
 }
