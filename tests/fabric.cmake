@@ -18,5 +18,8 @@ if(MONKEYTREE_TESTS)
   add_dependencies(fabric_test fabric_program)
   monkeytree_test(fabric_paths_test SOURCES ${fabric_folder}/paths_test.cc
     USES monkeytree_fabric monkeytree_agent_paths)
-  set_tests_properties(fabric_test fabric_paths_test PROPERTIES LABELS fabric)
+  monkeytree_test(fabric_paths_program_test SOURCES ${fabric_folder}/paths_program_test.cc
+    USES monkeytree_fabric nlohmann_json::nlohmann_json)
+  add_dependencies(fabric_paths_program_test monkeytree)
+  set_tests_properties(fabric_test fabric_paths_test fabric_paths_program_test PROPERTIES LABELS fabric)
 endif()

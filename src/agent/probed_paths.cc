@@ -58,6 +58,18 @@ std::optional<uint32_t> who_answered(int socket) {
 
 }  // namespace
 
+std::optional<uint32_t> own_address_towards(uint32_t destination) {
+  const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in far = socket_address(destination, 9);
+  sockaddr_in own{};
+  socklen_t size = sizeof own;
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&far), sizeof far) != 0 ||
+      getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) {
+    return std::nullopt;
+  }
+  return ntohl(own.sin_addr.s_addr);
+}
+
 absl::StatusOr<std::optional<ProbedPaths::Probe>> ProbedPaths::send_probe(
     const PacketHeader& header) {
   const bool tcp = header.protocol == Protocol::kTcp;

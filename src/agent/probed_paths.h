@@ -14,6 +14,9 @@
 
 namespace monkeytree {
 
+/// The address of this machine that packets to `destination` carry; nullopt where there is no way.
+std::optional<uint32_t> own_address_towards(uint32_t destination);
+
 /// What probing finds out: a packet of the data's own protocol, with a time to live that ends at
 /// the spine, makes that spine answer, and its answer names it. For TCP the packet is the SYN of a
 /// connection that never comes to be, for UDP a datagram of one byte. Sockets of this machine send

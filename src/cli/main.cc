@@ -19,6 +19,7 @@
 #include "cli/live.h"
 #include "cli/notify.h"
 #include "cli/notify_fast.h"
+#include "cli/paths.h"
 #include "cli/plan.h"
 #include "cli/report.h"
 #include "cli/route.h"
@@ -40,6 +41,7 @@ constexpr const char* kExamples =
     "  monkeytree plan cluster.json            the fewest moves that mend them\n"
     "  monkeytree plan cluster.json --json     the same for programs\n"
     "  monkeytree route cluster.json           the uplink of every flow\n"
+    "  monkeytree paths --help                 the port that takes a flow up an uplink\n"
     "  monkeytree view cluster.json             the dashboard on a file; what if\n"
     "  monkeytree simulate scenario.yaml       what congestion costs, simulated\n"
     "  monkeytree report --help                what it has cost you: from Slurm's log\n"
@@ -76,6 +78,7 @@ int run(int argc, char** argv) {
   add_plan(app, exit_code);
   add_check(app, exit_code);
   add_route(app, exit_code);
+  add_paths(app, exit_code);
   add_view(app, exit_code);
   add_simulate(app, exit_code);
   add_report(app, exit_code);
