@@ -59,7 +59,7 @@ class ListReader {
           file_, piece.line, piece.path(),
           fmt::format("{} {} stands there twice, the last counts", row->name, quote(key)));
     }
-    if (const auto fault = facts_.put(row->kind, piece.value, rules_)) {
+    if (const auto fault = facts_.put(row->kind, piece.value, rules_).fault) {
       const std::string name = key.empty() ? "" : fmt::format(" {}", quote(key));
       error(piece, fault->path, fmt::format("{}{}: {}", row->name, name, fault->message));
     }

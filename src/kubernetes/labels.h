@@ -38,12 +38,14 @@ class KubeSelector {
   KubeSelector(simdjson::dom::element selector, bool empty_matches);
 
   bool matches(const KubeLabels& labels) const;
+  friend bool operator==(const KubeSelector&, const KubeSelector&) = default;
 
  private:
   struct Term {
     std::string key;
     Operator how = Operator::kNone;
     std::vector<std::string> values;
+    friend bool operator==(const Term&, const Term&) = default;
   };
   void add_expression(simdjson::dom::element expression);
 

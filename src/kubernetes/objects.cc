@@ -125,50 +125,58 @@ std::string_view KubePod::mark(std::string_view name_of_mark) const {
   return annotations.get(name_of_mark).value_or("");
 }
 
-std::optional<KubeFault> KubeFacts::put(KubeKind kind, element object, const KubeReadRules& rules) {
+namespace {
+
+/// Puts a value in place of what stands there; true where that is news.
+template <class T>
+bool replace(KubeFacts::ByName<T>& map, const std::string& key, T value) {
+  const auto [at, is_new] = map.try_emplace(key);
+  if (!is_new && at->second == value) return false;
+  at->second = std::move(value);
+  return true;
+}
+
+}  // namespace
+
+KubePut KubeFacts::put(KubeKind kind, element object, const KubeReadRules& rules) {
   const std::string key = kube_key(object);
-  if (key.empty()) return KubeFault{"/metadata", "no name, expected an object of Kubernetes"};
+  if (key.empty()) {
+    return {KubeFault{"/metadata", "no name, expected an object of Kubernetes"}, false};
+  }
   std::optional<KubeFault> fault;
   switch (kind) {
     case KubeKind::kNode: {
       KubeNode node = read_node(object, rules, fault);
-      if (!fault) nodes.insert_or_assign(key, std::move(node));
+      if (!fault) return {std::nullopt, replace(nodes, key, std::move(node))};
       break;
     }
     case KubeKind::kPod: {
       std::optional<KubePod> pod = read_kube_pod(object, rules, fault);
-      if (pods.size() >= kMaxKubePods && !pods.contains(key)) {
-        return KubeFault{"", fmt::format("more than {} pods with GPUs", kMaxKubePods)};
+      if (pod && pods.size() >= kMaxKubePods && !pods.contains(key)) {
+        fault = KubeFault{"", fmt::format("more than {} pods with GPUs", kMaxKubePods)};
       }
-      if (pod && !fault) {
-        pods.insert_or_assign(key, *std::move(pod));
-        return std::nullopt;
-      }
+      if (pod && !fault) return {std::nullopt, replace(pods, key, *std::move(pod))};
       break;
     }
     case KubeKind::kClaim:
-      claims.insert_or_assign(key, named(read_claim(object), object));
-      break;
+      return {std::nullopt, replace(claims, key, named(read_claim(object), object))};
     case KubeKind::kVolume:
-      volumes.insert_or_assign(key, KubeVolume{key, is_local(object)});
-      break;
+      return {std::nullopt, replace(volumes, key, KubeVolume{key, is_local(object)})};
     case KubeKind::kBudget:
-      budgets.insert_or_assign(key, named(read_budget(object), object));
-      break;
+      return {std::nullopt, replace(budgets, key, named(read_budget(object), object))};
     case KubeKind::kTopology:
-      topologies.insert_or_assign(key, read_topology(object));
-      break;
+      return {std::nullopt, replace(topologies, key, read_topology(object))};
     case KubeKind::kHyperNode:
-      hyper_nodes.insert_or_assign(key, read_hyper_node(object));
-      break;
-    case KubeKind::kPodGroup:
-      gangs.insert_or_assign(key, kube_number(object, {"spec", "minMember"}).value_or(1));
-      break;
+      return {std::nullopt, replace(hyper_nodes, key, read_hyper_node(object))};
+    case KubeKind::kPodGroup: {
+      const int64_t fewest = kube_number(object, {"spec", "minMember"}).value_or(1);
+      return {std::nullopt, replace(gangs, key, fewest)};
+    }
     default:
-      owners[kind].insert_or_assign(key, named(read_kube_owner(kind, object), object));
+      return {std::nullopt,
+              replace(owners[kind], key, named(read_kube_owner(kind, object), object))};
   }
-  if (fault || kind == KubeKind::kPod) remove(kind, key);
-  return fault;
+  return {std::move(fault), remove(kind, key)};
 }
 
 namespace {
@@ -204,8 +212,8 @@ auto with_kind(Facts& facts, KubeKind kind, Use use) {
 
 }  // namespace
 
-void KubeFacts::remove(KubeKind kind, const std::string& key) {
-  with_kind(*this, kind, [&](auto& map) { map.erase(key); });
+bool KubeFacts::remove(KubeKind kind, const std::string& key) {
+  return with_kind(*this, kind, [&](auto& map) { return map.erase(key) > 0; });
 }
 
 std::vector<std::string> KubeFacts::keys(KubeKind kind) const {

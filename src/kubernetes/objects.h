@@ -23,6 +23,7 @@ struct KubeReadRules {
 
 struct KubeTaint {
   std::string key, value, effect;
+  friend bool operator==(const KubeTaint&, const KubeTaint&) = default;
 };
 
 struct KubeNode {
@@ -32,6 +33,7 @@ struct KubeNode {
   bool ready = false;
   bool unschedulable = false;
   std::vector<KubeTaint> taints;
+  friend bool operator==(const KubeNode&, const KubeNode&) = default;
 };
 
 /// The object that controls another.
@@ -40,6 +42,7 @@ struct KubeOwnerRef {
   bool is(std::string_view a_kind, std::string_view a_group) const {
     return kind == a_kind && group == a_group;
   }
+  friend bool operator==(const KubeOwnerRef&, const KubeOwnerRef&) = default;
 };
 
 /// A pod that holds GPUs, or may by claims that we cannot count.
@@ -58,6 +61,7 @@ struct KubePod {
   std::string key() const { return space + "/" + name; }
   /// A label, else an annotation of that name, else "".
   std::string_view mark(std::string_view name_of_mark) const;
+  friend bool operator==(const KubePod&, const KubePod&) = default;
 };
 
 /// What controls pods, directly or not.
@@ -68,28 +72,33 @@ struct KubeOwner {
   std::string comment;             ///< our annotation
   std::string keeps;               ///< why its pods must stay; "" where one may be moved
   std::vector<std::string> tasks;  ///< of a Volcano Job, in order
+  friend bool operator==(const KubeOwner&, const KubeOwner&) = default;
 };
 
 struct KubeClaim {
   std::string space, name, volume;
   bool many_nodes = false;  ///< may be mounted by several nodes at once
+  friend bool operator==(const KubeClaim&, const KubeClaim&) = default;
 };
 
 struct KubeVolume {
   std::string name;
   bool local = false;  ///< is on a node
+  friend bool operator==(const KubeVolume&, const KubeVolume&) = default;
 };
 
 struct KubeBudget {
   std::string space, name;
   KubeSelector pods;
   int64_t allowed = 0;  ///< disruptions, now
+  friend bool operator==(const KubeBudget&, const KubeBudget&) = default;
 };
 
 /// Kueue's levels of labels, root to leaf.
 struct KubeTopology {
   std::string name;
   std::vector<std::string> levels;
+  friend bool operator==(const KubeTopology&, const KubeTopology&) = default;
 };
 
 /// Volcano's part of a fabric. Members by regular expression are not read.
@@ -99,11 +108,17 @@ struct KubeHyperNode {
   std::vector<std::string> nodes;         ///< members by exact name
   std::vector<std::string> hyper_nodes;   ///< members by exact name
   std::vector<KubeSelector> node_labels;  ///< members by their labels
+  friend bool operator==(const KubeHyperNode&, const KubeHyperNode&) = default;
 };
 
 /// The JSON path within the object and what is wrong there.
 struct KubeFault {
   std::string path, message;
+};
+
+struct KubePut {
+  std::optional<KubeFault> fault;
+  bool changed = false;  ///< what is known of the cluster is not what it was
 };
 
 /// All objects of a cluster that matter. What is namespaced goes by "namespace/name".
@@ -121,11 +136,10 @@ struct KubeFacts {
   ByName<KubeHyperNode> hyper_nodes;
   ByName<int64_t> gangs;  ///< of KAI: the fewest members with which they go on
 
-  /// Takes the object in, in place of what had its name. The fault of an object that cannot be
-  /// read; it is then not kept.
-  std::optional<KubeFault> put(KubeKind kind, simdjson::dom::element object,
-                               const KubeReadRules& rules);
-  void remove(KubeKind kind, const std::string& key);
+  /// Takes the object in, in place of what had its name; one with a fault is not kept.
+  KubePut put(KubeKind kind, simdjson::dom::element object, const KubeReadRules& rules);
+  /// True where there was such an object.
+  bool remove(KubeKind kind, const std::string& key);
   /// Keys of all objects of that kind, ascending.
   std::vector<std::string> keys(KubeKind kind) const;
   /// An owner of that kind; null where it is not known.

@@ -1,0 +1,155 @@
+#include "kubernetes/scheduler.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <map>
+#include <utility>
+
+#include "base/diagnostics.h"
+#include "base/json.h"
+#include "inventory/import.h"
+#include "kubernetes/snapshot.h"
+
+namespace monkeytree {
+namespace {
+
+/// With trouble and nothing heard for so long, what is known is not shown any more.
+constexpr auto kStale = std::chrono::seconds(60);
+
+constexpr std::string_view kReadOnly =
+    "workers of a Kubernetes cluster are not moved yet: it is only observed";
+
+absl::Status refused() { return absl::FailedPreconditionError(std::string(kReadOnly)); }
+
+std::map<std::string, std::string> our_environment() {
+  std::map<std::string, std::string> out;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    out.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return out;
+}
+
+absl::StatusOr<KubeAccess> access_of(const KubernetesSettings& settings) {
+  return settings.kubeconfig.empty() ? in_cluster_access(our_environment())
+                                     : read_kubeconfig(settings.kubeconfig, settings.context);
+}
+
+}  // namespace
+
+KubernetesScheduler::KubernetesScheduler(KubernetesSettings settings, KubeTimes times)
+    : settings_(std::move(settings)), times_(times) {}
+
+void KubernetesScheduler::on_change(std::function<void()> changed) {
+  const std::lock_guard lock(telling_);
+  on_change_ = std::move(changed);
+}
+
+void KubernetesScheduler::changed() {
+  const std::lock_guard lock(telling_);
+  if (on_change_) on_change_();
+}
+
+std::string KubernetesScheduler::describe() const {
+  const std::lock_guard lock(mutex_);
+  const std::string version = watch_ ? watch_->server_version() : "";
+  std::string out = "Kubernetes";
+  if (!version.empty()) out += " " + printable(version);
+  if (!server_.empty()) out += " at " + printable(server_);
+  return out + ", observed only";
+}
+
+std::string KubernetesScheduler::why_read_only() const { return std::string(kReadOnly); }
+
+absl::StatusOr<KubeClusterWatch*> KubernetesScheduler::watch() {
+  const std::lock_guard lock(mutex_);
+  if (watch_) return watch_.get();
+  absl::StatusOr<KubeAccess> access = access_of(settings_);
+  if (!access.ok()) return access.status();
+  server_ = access->name;
+  watch_ = std::make_unique<KubeClusterWatch>(*std::move(access), settings_.reading, times_,
+                                              [this] { changed(); });
+  return watch_.get();
+}
+
+absl::Status KubernetesScheduler::stale() const {
+  for (const auto& [kind, state] : watch_->states()) {
+    if (state.trouble.empty() || !row_of(kind).needed) continue;
+    const auto silent = std::chrono::steady_clock::now() - state.heard;
+    if (silent < kStale) continue;
+    return absl::UnavailableError(fmt::format(
+        "nothing has been heard of {} for {} s: {}", row_of(kind).plural,
+        std::chrono::duration_cast<std::chrono::seconds>(silent).count(), state.trouble));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Observation> KubernetesScheduler::observe(Deadline deadline) {
+  const std::lock_guard looking(looking_);
+  const absl::StatusOr<KubeClusterWatch*> watch = this->watch();
+  if (!watch.ok()) return watch.status();
+  if (absl::Status status = (*watch)->wait_listed(deadline); !status.ok()) return status;
+  if (absl::Status status = stale(); !status.ok()) return status;
+  return build();
+}
+
+absl::StatusOr<Observation> KubernetesScheduler::build() {
+  Diagnostics diagnostics;
+  const std::optional<Uplinks> uplinks = read_uplinks(settings_.uplinks, diagnostics);
+  if (!uplinks) return absl::FailedPreconditionError(diagnostics.text());
+  std::optional<KubeSnapshot> built;
+  watch_->with_facts([&](const KubeFacts& facts) {
+    built = build_kube_snapshot(facts, settings_.racks, settings_.reading, *uplinks, "kubernetes",
+                                diagnostics);
+  });
+  if (!built) return absl::FailedPreconditionError(diagnostics.text());
+  Observation out;
+  out.snapshot = std::move(built->snapshot);
+  out.unmovable = std::move(built->unmovable);
+  for (const Finding& finding : diagnostics.findings()) {
+    if (finding.severity == Severity::kWarning) out.findings.push_back(finding.text());
+  }
+  for (std::string& fault : watch_->faults()) out.findings.push_back(std::move(fault));
+  for (const auto& [kind, state] : watch_->states()) {
+    if (state.trouble.empty()) continue;
+    out.findings.push_back(fmt::format("{}: {}", row_of(kind).plural, state.trouble));
+  }
+  return out;
+}
+
+absl::StatusOr<Hold> KubernetesScheduler::hold(const WorkerName& /*worker*/,
+                                               const std::string& /*node*/,
+                                               const std::string& /*reservation*/,
+                                               Deadline /*deadline*/) {
+  return refused();
+}
+absl::Status KubernetesScheduler::start(const Hold& /*hold*/, const WorkerCommand& /*command*/,
+                                        Deadline /*deadline*/) {
+  return refused();
+}
+absl::Status KubernetesScheduler::give_back(const WorkerName& /*worker*/,
+                                            const std::string& /*node*/,
+                                            const std::vector<std::string>& /*order*/,
+                                            Deadline /*deadline*/) {
+  return refused();
+}
+absl::Status KubernetesScheduler::cancel(const Hold& /*hold*/, Deadline /*deadline*/) {
+  return refused();
+}
+absl::Status KubernetesScheduler::reserve(const std::string& /*name*/,
+                                          const std::vector<std::string>& /*nodes*/,
+                                          Deadline /*deadline*/) {
+  return refused();
+}
+absl::Status KubernetesScheduler::unreserve(const std::string& /*name*/, Deadline /*deadline*/) {
+  return refused();
+}
+absl::StatusOr<std::vector<std::string>> KubernetesScheduler::booked(const std::string& /*job*/,
+                                                                     Deadline /*deadline*/) {
+  return refused();
+}
+
+}  // namespace monkeytree
