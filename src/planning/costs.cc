@@ -127,7 +127,8 @@ RackId Search::completable(GroupId g) const {
     if (entry.total() == 0) continue;
     const bool rest = counts_.total(g, entry.rack) + outside == counts_.group(g).size;
     const bool near = std::all_of(pending_.begin(), pending_.end(), [&](const Pending& p) {
-      return p.group != g || p.count == 0 || p.island == counts_.rack(entry.rack).island;
+      return p.group != g || p.count == 0 ||
+             (p.island == counts_.rack(entry.rack).island && !closed(g, entry.rack, p.node_class));
     });
     return rest && near ? entry.rack : RackId();
   }
@@ -135,7 +136,7 @@ RackId Search::completable(GroupId g) const {
 }
 
 /// May a worker of the group come into the rack as far as degrees go, once every pending group that
-/// can become whole there is?
+/// can become whole is?
 bool Search::admits(GroupId g, RackId rack) const {
   if (counts_.total(g, rack) > 0) return true;
   const int weight = counts_.group(g).weight;
@@ -144,10 +145,13 @@ bool Search::admits(GroupId g, RackId rack) const {
   const auto over = [&](int d) { return std::max(0, d - r.bound); };
   if (counts_.excess() + over(degree + weight) - over(degree) <= allowed_) return true;
   if (pending(g) == counts_.group(g).size) return true;  // all of it may come, and stay whole
+  int elsewhere = 0;
   for (const Whole& whole : whole_) {
-    if (whole.rack == rack && whole.group != g) degree -= counts_.group(whole.group).weight;
+    if (whole.group == g) continue;
+    (whole.rack == rack ? degree : elsewhere) -= counts_.group(whole.group).weight;
   }
-  return counts_.excess() + over(degree + weight) - over(r.degree) <= allowed_;
+  const int others = std::max(0, counts_.excess() - over(r.degree) + elsewhere);
+  return others + over(degree + weight) <= allowed_;
 }
 
 /// Workers of the part that could be placed now if it were the only one; counting stops at

@@ -49,10 +49,19 @@ int Search::slack_within(RackId rack, int level) const {
   }
   if (level == 0) return slack;
   const bool room = counts_.free(rack, ClassId(0)) > 0;
+  const int refill = places_to_fill(rack) - 1;  // the worker that comes in fills one
   for (GroupId g : r.groups) {
     if (!partial(g, rack)) continue;
     const int evict = evict_cost(g, rack);
     bool gone = evict >= 0 && evict <= level;
+    if (gone) {
+      // Where there is no room yet, a worker that is on the chain leaves: of this group, or
+      // besides.
+      const int besides = room || leaves_within(g, rack, level - 1) ? 0 : 1;
+      const Counts::Entry& entry =
+          counts_.group(g).entries[static_cast<size_t>(counts_.find(g, rack))];
+      gone = evict + besides + std::max(0, refill + entry.up + besides) <= level;
+    }
     if (!gone && level >= (room ? 1 : 2)) {
       const int complete = complete_cost(g, rack);
       gone = complete >= 0 && complete <= (room ? level : level - 1);
@@ -60,6 +69,22 @@ int Search::slack_within(RackId rack, int level) const {
     if (gone) slack += counts_.group(g).weight;
   }
   return slack;
+}
+
+/// Where the cluster is full, all places must be taken in the end: those in the rack for which
+/// other workers must leave theirs, since none that wait may take them. Negative: so many more may
+/// stay free.
+int Search::places_to_fill(RackId rack) const {
+  constexpr int kNone = -(1 << 20);
+  const IslandId island = counts_.rack(rack).island;
+  const size_t domain = static_cast<size_t>(island.value);
+  if (counts_.mixed(ClassId(0)) || domain >= domain_free_.size()) return kNone;
+  int places = counts_.free(rack, ClassId(0)) - domain_free_[domain];
+  for (const Pending& part : pending_) {
+    if (part.island != island || part.count == 0 || committed(part.group).valid()) continue;
+    if (closed(part.group, rack, ClassId(0))) places += part.count;  // takes one elsewhere
+  }
+  return places;
 }
 
 /// May all of the group come into one rack and be whole there, with so many moves of its workers?
@@ -117,9 +142,12 @@ void Search::measure_reach(int levels) {
     }
   }
   size_t done = 0;
+  int any_from = levels + 1;
   for (int level = 0; level <= levels; ++level) {
-    int open = level == 0 ? -1 : reach_.open_slack.back();
-    for (RackId rack : reach_.racks_here) open = std::max(open, slack_within(rack, level));
+    int open = level == 0 ? -1 : level >= any_from ? kAny : reach_.open_slack.back();
+    if (open < kAny) {
+      for (RackId rack : reach_.racks_here) open = std::max(open, slack_within(rack, level));
+    }
     reach_.frontier.clear();
     for (; done < reach_.racks_here.size(); ++done) {
       const RackId rack = reach_.racks_here[done];
@@ -129,11 +157,12 @@ void Search::measure_reach(int levels) {
         }
       }
     }
-    // Once any unit group may come in somewhere, the next level is everywhere. So it is where
-    // groups may come in whole that are not listed by their size.
-    if (open > 0 || level + 1 >= Counts::kSmall) open = kAny;
     reach_.open_slack.push_back(open);
-    if (open < kAny) widen_reach(level);
+    // Once any unit group may come in somewhere, the next level is everywhere. So it is where
+    // groups may come in whole that are not listed by their size. Racks that are reached without
+    // that are still worth knowing: they are near.
+    if (open > 0 || level + 1 >= Counts::kSmall) any_from = std::min(any_from, level + 1);
+    widen_reach(level);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 namespace monkeytree {
 namespace {
@@ -189,11 +190,13 @@ void Search::branch_overfull(int budget, RackId rack, ClassId c) {
 }
 
 /// Step 4. A part for which there is less room than it has workers must open a rack; where each
-/// part alone would find room, any of them may be the one.
+/// part alone would find room, any of them may be the one. Options that cost one move are tried as
+/// soon as they are found: in large clusters one of the first racks will often do.
 void Search::branch_landing(int budget) {
-  std::vector<Option> options;
+  const size_t start = undo_.size();
+  std::vector<Option> options, dearer;
   if (allowed_ > 0) {
-    for (RackId rack : counts_.over()) add_repair_options(rack, options);
+    for (RackId rack : counts_.over()) add_repair_options(rack, dearer);
   }
   const bool joint = short_.empty();
   std::vector<Pending> open = short_;
@@ -206,82 +209,72 @@ void Search::branch_landing(int budget) {
     try_options(options, budget);
     return;
   }
-  if (budget == 1 && allowed_ == 0) {
-    branch_last_landing(open, joint);
-    return;
-  }
-  for (const Pending& part : open) {
-    const IslandId island = part.island;
-    for (int r = 0; r < static_cast<int>(counts_.rack_count()); ++r) {
-      const RackId rack(r);
-      if (counts_.rack(rack).island != island || closed(part.group, rack, part.node_class))
-        continue;
-      add_opening_options(part, rack, joint, options);
-    }
-  }
-  if (open.size() > 1 || allowed_ > 0) {
-    // Different parts may ask for the same action.
-    std::sort(options.begin(), options.end(), [](const Option& a, const Option& b) {
-      return std::tie(a.cost, a.what, a.rack, a.group, a.entry) <
-             std::tie(b.cost, b.what, b.rack, b.group, b.entry);
-    });
-    options.erase(std::unique(options.begin(), options.end(),
-                              [](const Option& a, const Option& b) {
-                                return std::tie(a.what, a.rack, a.group, a.entry) ==
-                                       std::tie(b.what, b.rack, b.group, b.entry);
-                              }),
-                  options.end());
-  }
-  if (allowed_ == 0 && counts_.class_count() == 1) {
-    measure_reach(budget - 1);
-    const size_t far = std::erase_if(options, [&](const Option& option) {
-      return option.what != Option::kComplete && !may_be_whole(option.group, budget) &&
-             !leaves_within(option.group, option.rack, budget - option.cost);
-    });
-    cut_ |= far > 0;
-  }
-  try_options(options, budget);
-}
-
-/// The same for the last move. Each option is tried as soon as it is found: in large clusters one
-/// of the first racks will often do.
-void Search::branch_last_landing(const std::vector<Pending>& open, bool joint) {
-  const Relief relief = measure_relief();
-  const bool measured = counts_.class_count() == 1;
-  if (measured) measure_reach(0);
-  const std::vector<Whole> whole = whole_;
-  const auto comes_into_question = [&](const Option& option) {
-    if (option.cost > 1 || !relieves(relief, option)) return false;
-    return !measured || option.what == Option::kComplete || may_be_whole(option.group, 1) ||
-           leaves_within(option.group, option.rack, 0);
-  };
-  const size_t start = undo_.size();
-  std::vector<Option> options, later;
-  for (const Pending& part : open) {
-    for (int r = 0; r < static_cast<int>(counts_.rack_count()) && !done(); ++r) {
-      const RackId rack(r);
-      if (counts_.rack(rack).island != part.island || closed(part.group, rack, part.node_class)) {
-        continue;
-      }
-      options.clear();
-      add_opening_options(part, rack, joint, options);
-      for (const Option& option : options) {
-        if (!comes_into_question(option)) {
-          cut_ = true;
-          continue;
-        }
-        if (shuffled_) {
-          later.push_back(option);
-          continue;
-        }
-        try_option(option, 1);
-        whole_ = whole;  // the children note their own
+  Outlook outlook = look_out(budget);
+  for (RackId rack : outlook.racks) {
+    if (done()) break;
+    options.clear();
+    for (const Pending& part : open) add_opening_options(part, rack, joint, options);
+    if (open.size() > 1) drop_repeated(options);
+    for (const Option& option : options) {
+      if (option.cost > budget || !promises(outlook, option)) {
+        cut_ = true;
+      } else if (option.cost > 1 || shuffled_) {
+        dearer.push_back(option);
+      } else {
+        try_option(option, budget);
+        whole_ = outlook.whole;  // the children note their own
         if (done()) break;
       }
     }
   }
-  if (shuffled_) try_options(later, 1);
+  if (!done()) try_options(dearer, budget);
   rewind(start);
+}
+
+/// Different parts may ask for the same action.
+void Search::drop_repeated(std::vector<Option>& options) {
+  const auto key = [](const Option& option) {
+    return std::tuple(option.cost, option.what, option.group, option.entry);
+  };
+  std::sort(options.begin(), options.end(),
+            [&](const Option& a, const Option& b) { return key(a) < key(b); });
+  options.erase(std::unique(options.begin(), options.end(),
+                            [&](const Option& a, const Option& b) { return key(a) == key(b); }),
+                options.end());
+}
+
+/// Racks that a short chain of moves leads from to room come first.
+Search::Outlook Search::look_out(int budget) {
+  Outlook outlook;
+  outlook.budget = budget;
+  outlook.whole = whole_;
+  if (allowed_ == 0) {
+    if (budget == 1) outlook.relief = measure_relief();
+    if (counts_.class_count() == 1 && !shuffled_) {
+      measure_reach(budget);
+      outlook.epoch = reach_.epoch;
+      outlook.racks = reach_.racks_here;
+    }
+  }
+  std::vector<char> near(counts_.rack_count(), 0);
+  for (RackId rack : outlook.racks) near[static_cast<size_t>(rack.value)] = 1;
+  outlook.racks.reserve(near.size());
+  for (size_t r = 0; r < near.size(); ++r) {
+    if (!near[r]) outlook.racks.push_back(RackId(r));
+  }
+  return outlook;
+}
+
+/// May a solution within the budget begin with this option?
+bool Search::promises(Outlook& outlook, const Option& option) {
+  if (!relieves(outlook.relief, option)) return false;
+  if (allowed_ > 0 || counts_.class_count() > 1) return true;
+  if (option.what == Option::kComplete || may_be_whole(option.group, outlook.budget)) return true;
+  if (outlook.epoch != reach_.epoch) {  // the children measure their own
+    measure_reach(outlook.budget - 1);
+    outlook.epoch = reach_.epoch;
+  }
+  return leaves_within(option.group, option.rack, outlook.budget - option.cost);
 }
 
 /// May some of the parts be placed in the rack?
@@ -313,7 +306,10 @@ void Search::add_loss_options(RackId rack, ClassId c, std::vector<Option>& optio
 void Search::add_opening_options(const Pending& part, RackId rack, bool joint,
                                  std::vector<Option>& options) const {
   const GroupId g = part.group;
-  if (counts_.capacity(rack, part.node_class) == 0) return;
+  if (counts_.rack(rack).island != part.island || counts_.capacity(rack, part.node_class) == 0 ||
+      closed(g, rack, part.node_class)) {
+    return;
+  }
   if (!admits(g, rack)) {
     // Only a lower degree lets it in, or all of the group coming here.
     add_repair_options(rack, options);

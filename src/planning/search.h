@@ -109,7 +109,6 @@ class Search {
   void branch_degree(int budget);
   void branch_overfull(int budget, RackId rack, ClassId c);
   void branch_landing(int budget);
-  void branch_last_landing(const std::vector<Pending>& open, bool joint);
   void try_options(std::vector<Option>& options, int budget);
   void try_option(const Option& option, int budget);
   void shuffle(std::vector<Option>& options);
@@ -125,8 +124,18 @@ class Search {
     int slack = 0;
     std::vector<GroupId> groups;
   };
+  struct Outlook {  // of a state, for options that are judged one by one
+    int budget = 0;
+    Relief relief;  // of the last move
+    std::vector<Whole> whole;
+    uint64_t epoch = UINT64_MAX;  // of the reach; not measured
+    std::vector<RackId> racks;    // all
+  };
   Relief measure_relief() const;
   bool relieves(const Relief& relief, const Option& option) const;
+  Outlook look_out(int budget);
+  bool promises(Outlook& outlook, const Option& option);
+  static void drop_repeated(std::vector<Option>& options);
   bool list_roomy(std::vector<RackId>& roomy) const;
   void add_newcomers(const std::vector<RackId>& roomy, int budget,
                      std::vector<Option>& options) const;
@@ -181,6 +190,7 @@ class Search {
   void widen_reach(int level);
   void add_to_reach(RackId rack);
   int slack_within(RackId rack, int level) const;
+  int places_to_fill(RackId rack) const;
   bool may_be_whole(GroupId group, int moves) const;
   bool leaves_within(GroupId group, RackId from, int level) const;
 
