@@ -9,6 +9,7 @@
 
 #include "cli/agent.h"
 #include "cli/analyze.h"
+#include "cli/certs.h"
 #include "cli/check.h"
 #include "cli/common.h"
 #include "cli/completion.h"
@@ -87,6 +88,7 @@ int run(int argc, char** argv) {
   add_agent(app, exit_code);
   add_notify(app, exit_code);
   add_live(app, exit_code);
+  add_certs(app, exit_code);
   add_emulate(app, exit_code);
   add_completion(app, exit_code);
   refuse_empty_values(app);
