@@ -42,7 +42,7 @@ constexpr const char* kExamples =
     "  monkeytree plan cluster.json            the fewest moves that mend them\n"
     "  monkeytree plan cluster.json --json     the same for programs\n"
     "  monkeytree route cluster.json           the uplink of every flow\n"
-    "  monkeytree paths --help                 the port that takes a flow up an uplink\n"
+    "  monkeytree paths --help                 the port that picks a flow's uplink\n"
     "  monkeytree view cluster.json             the dashboard on a file; what if\n"
     "  monkeytree simulate scenario.yaml       what congestion costs, simulated\n"
     "  monkeytree report --help                what it has cost you: from Slurm's log\n"

@@ -30,7 +30,7 @@ constexpr const char* kMark = "monkeytree-fabric";
 /// What is written on the loopback of a namespace.
 struct Mark {
   ProcessName holder;
-  FabricShape shape;
+  FabricSize shape;
   std::string name;
 };
 
@@ -106,7 +106,7 @@ std::string cable_network(int rack, int spine, int side) {
 
 }  // namespace
 
-std::string why_no_fabric(const FabricShape& shape) {
+std::string why_no_fabric(const FabricSize& shape) {
   const auto within = [](int value, int high) { return value >= 1 && value <= high; };
   if (!within(shape.racks, kMaxRacks)) return fmt::format("expected 1 to {} racks", kMaxRacks);
   if (!within(shape.hosts, kMaxHosts)) return fmt::format("expected 1 to {} hosts", kMaxHosts);
@@ -150,7 +150,7 @@ std::string Fabric::missing() {
   return "";
 }
 
-absl::StatusOr<std::unique_ptr<Fabric>> Fabric::up(const FabricShape& shape) {
+absl::StatusOr<std::unique_ptr<Fabric>> Fabric::up(const FabricSize& shape) {
   const std::string why = why_no_fabric(shape);
   if (!why.empty()) return absl::InvalidArgumentError(why);
   std::unique_ptr<Fabric> fabric(new Fabric);

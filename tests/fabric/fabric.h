@@ -16,14 +16,14 @@
 
 namespace monkeytree {
 
-struct FabricShape {
+struct FabricSize {
   int racks = 4, hosts = 4, spines = 2;  ///< hosts of each rack; every rack reaches every spine
   int uplink_mbit = 0;                   ///< of an uplink, in each direction; 0: not capped
-  friend bool operator==(const FabricShape&, const FabricShape&) = default;
+  friend bool operator==(const FabricSize&, const FabricSize&) = default;
 };
 
 /// "", or what is wrong with the shape.
-std::string why_no_fabric(const FabricShape& shape);
+std::string why_no_fabric(const FabricSize& shape);
 
 // Names and addresses within a fabric; all count from 0.
 std::string host_name(int rack, int host);       ///< "h1_0"; its interface is eth0
@@ -43,11 +43,11 @@ class Fabric {
  public:
   /// Why tests must be skipped on this machine: "" where nothing is missing.
   static std::string missing();
-  static absl::StatusOr<std::unique_ptr<Fabric>> up(const FabricShape& shape);
+  static absl::StatusOr<std::unique_ptr<Fabric>> up(const FabricSize& shape);
   /// The fabric that another process holds. NotFound: it holds none.
   static absl::StatusOr<std::unique_ptr<Fabric>> held_by(pid_t process);
 
-  const FabricShape& shape() const { return shape_; }
+  const FabricSize& shape() const { return shape_; }
   std::vector<std::string> names() const;
   /// For `nsenter --net=PATH`; "" where nothing has that name.
   std::string path(const std::string& name) const;
@@ -73,7 +73,7 @@ class Fabric {
   std::string addresses_of_spine(int spine) const;
   absl::Status cap(const std::string& name, const std::string& interface, int count) const;
 
-  FabricShape shape_;
+  FabricSize shape_;
   pid_t holder_ = 0;
   std::map<std::string, Fd> spaces_;
 };

@@ -78,7 +78,7 @@ class FabricTest : public ::testing::Test {
     const std::string missing = Fabric::missing();
     if (!missing.empty()) GTEST_SKIP() << missing;
   }
-  static std::unique_ptr<Fabric> up(const FabricShape& shape) {
+  static std::unique_ptr<Fabric> up(const FabricSize& shape) {
     absl::StatusOr<std::unique_ptr<Fabric>> fabric = Fabric::up(shape);
     EXPECT_TRUE(fabric.ok()) << fabric.status();
     return fabric.ok() ? *std::move(fabric) : nullptr;
@@ -231,7 +231,7 @@ TEST_F(FabricTest, NothingIsLeftWhenItsHolderIsKilled) {
   {
     const auto seen = Fabric::held_by(holder.process);
     ASSERT_TRUE(seen.ok()) << seen.status();
-    EXPECT_EQ((*seen)->shape(), (FabricShape{2, 1, 2, 0}));
+    EXPECT_EQ((*seen)->shape(), (FabricSize{2, 1, 2, 0}));
     const Fd host_space(open((*seen)->path("h1_0").c_str(), O_RDONLY | O_CLOEXEC));
     const Fd spine_space(open((*seen)->path("s1").c_str(), O_RDONLY | O_CLOEXEC));
     ASSERT_TRUE(host.watch(host_space.get()) && spine.watch(spine_space.get()));

@@ -67,8 +67,8 @@ std::optional<int> number(std::string_view text) {
 }
 
 /// Options of `up`; what remains of `words` is the command.
-std::optional<FabricShape> parse_shape(Words& words) {
-  FabricShape shape;
+std::optional<FabricSize> parse_shape(Words& words) {
+  FabricSize shape;
   while (!words.empty()) {
     const std::string_view word = words.front();
     words = words.subspan(1);
@@ -130,7 +130,7 @@ int hold(Words command) {
 }
 
 int up(Words words) {
-  const std::optional<FabricShape> shape = parse_shape(words);
+  const std::optional<FabricSize> shape = parse_shape(words);
   if (!shape) return bad_usage();
   const std::string missing = Fabric::missing();
   if (!missing.empty()) return complain(missing, kSkipped);

@@ -143,7 +143,7 @@ class PathsTest : public ::testing::Test {
     const std::string missing = Fabric::missing();
     if (!missing.empty()) GTEST_SKIP() << missing;
   }
-  static std::unique_ptr<Fabric> up(const FabricShape& shape) {
+  static std::unique_ptr<Fabric> up(const FabricSize& shape) {
     absl::StatusOr<std::unique_ptr<Fabric>> fabric = Fabric::up(shape);
     EXPECT_TRUE(fabric.ok()) << fabric.status();
     return fabric.ok() ? *std::move(fabric) : nullptr;
