@@ -21,5 +21,10 @@ if(MONKEYTREE_TESTS)
   monkeytree_test(fabric_paths_program_test SOURCES ${fabric_folder}/paths_program_test.cc
     USES monkeytree_fabric nlohmann_json::nlohmann_json)
   add_dependencies(fabric_paths_program_test monkeytree)
+  # Measures times: nothing else of the suite runs beside it.
+  monkeytree_test(fabric_scenario_test
+    SOURCES ${fabric_folder}/ring_job.cc ${fabric_folder}/scenario_test.cc
+    USES monkeytree_fabric monkeytree_agent_paths monkeytree_planning monkeytree_routing)
+  set_tests_properties(fabric_scenario_test PROPERTIES LABELS fabric RUN_SERIAL TRUE)
   set_tests_properties(fabric_test fabric_paths_test fabric_paths_program_test PROPERTIES LABELS fabric)
 endif()
