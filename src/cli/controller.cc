@@ -32,6 +32,7 @@
 #include "inventory/emulated_socket.h"
 #include "inventory/recorded_scheduler.h"
 #include "inventory/slurm_scheduler.h"
+#include "kubernetes/scheduler.h"
 #include "service/api.h"
 #include "service/config.h"
 #include "service/event_feed.h"
@@ -156,6 +157,7 @@ class Process {
     // From here on a second signal ends us at once.
     for (const int number : {SIGTERM, SIGINT}) std::signal(number, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    if (kubernetes_ != nullptr) kubernetes_->on_change({});
     churn_.reset();
     server_.reset();
     controller_->stop();
@@ -186,6 +188,9 @@ class Process {
           {"http", to_string(server_->address())},
           {"agents", to_string(ListenAddress{config_.agents.host, executor_->port()})},
           {"journal", config_.journal}});
+    if (kubernetes_ != nullptr) {
+      kubernetes_->on_change([this] { controller_->notify("the cluster has changed"); });
+    }
     if (emulated_ != nullptr) {
       churn_.emplace(*emulated_, config_.emulated, [this](const std::string& what) {
         log_(LogLevel::kInfo, "churn", {{"text", what}});
@@ -234,6 +239,12 @@ class Process {
       case SchedulerKind::kSlurm:
         scheduler_ = std::make_unique<SlurmScheduler>(config_.slurm);
         return absl::OkStatus();
+      case SchedulerKind::kKubernetes: {
+        auto cluster = std::make_unique<KubernetesScheduler>(config_.kubernetes);
+        kubernetes_ = cluster.get();
+        scheduler_ = std::move(cluster);
+        return absl::OkStatus();
+      }
       case SchedulerKind::kEmulated: {
         const EmulatedSettings& e = config_.emulated;
         if (!e.socket.empty()) {
@@ -352,6 +363,8 @@ class Process {
   const LogSink log_;
   std::optional<Journal> journal_;
   std::unique_ptr<Scheduler> scheduler_;
+  KubernetesScheduler* kubernetes_ =
+      nullptr;                             ///< scheduler_, where it is one that tells of changes
   EmulatedScheduler* emulated_ = nullptr;  ///< scheduler_, where it is one that jobs come to
   std::unique_ptr<GrpcExecutor> executor_;
   Metrics metrics_;
@@ -380,6 +393,13 @@ std::vector<std::string> obstacles(const ServiceConfig& config) {
     must_be_there("scheduler: slurm_conf", config.slurm.slurm_conf);
     must_be_there("scheduler: programs", config.slurm.programs);
     must_be_there("scheduler: slurmrestd", config.slurm.slurmrestd);
+  }
+  if (config.scheduler == SchedulerKind::kKubernetes) {
+    must_be_there("scheduler: kubeconfig", config.kubernetes.kubeconfig);
+    if (config.rules.mode != Mode::kObserve) {
+      out.push_back(fmt::format("mode {}: a Kubernetes cluster is only observed",
+                                name_of(config.rules.mode)));
+    }
   }
   for (const std::string& snapshot : config.recorded.snapshots) {
     must_be_there("scheduler: snapshots", snapshot);

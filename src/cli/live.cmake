@@ -8,8 +8,8 @@ monkeytree_library(cli_live
     live.cc
     notify.cc
     view.cc
-  USES monkeytree_cli monkeytree_notify_fast monkeytree_grpc_executor monkeytree_service spdlog::spdlog
-       nlohmann_json::nlohmann_json)
+  USES monkeytree_cli monkeytree_kubernetes_live monkeytree_notify_fast monkeytree_grpc_executor
+       monkeytree_service spdlog::spdlog nlohmann_json::nlohmann_json)
 target_link_libraries(monkeytree PRIVATE monkeytree_cli_live)
 
 # The same as `monkeytree notify`, without the libraries that the rest needs.

@@ -16,7 +16,7 @@ namespace monkeytree {
 namespace {
 
 /// Reads one list: of `kubectl get`, whose items name their kinds, or of the server itself, which
-/// names one kind for all of them, first.
+/// names one kind for all of them. Where that comes after them, they wait for it.
 class ListReader {
  public:
   ListReader(std::string_view file, const KubeReadRules& rules, KubeFacts& facts,
@@ -33,24 +33,51 @@ class ListReader {
       return error(piece, repeated->path,
                    fmt::format("the field {} stands there twice", quote(repeated->key)));
     }
-    take_object(piece);
+    const std::string_view kind = kube_text(piece.value, {"kind"});
+    if (!kind.empty()) {
+      take_object(piece, kube_text(piece.value, {"apiVersion"}), kind);
+    } else if (kind_.empty()) {
+      waiting_.push_back({piece.index, piece.line, simdjson::minify(piece.value)});
+    } else {
+      take_member(piece);
+    }
+  }
+
+  /// All of the list has been handed over.
+  void finish() {
+    simdjson::dom::parser parser;
+    for (const Waiting& item : waiting_) {
+      JsonPiece piece;
+      piece.key = "items";
+      piece.index = item.index;
+      piece.line = item.line;
+      if (parser.parse(item.text).get(piece.value) == simdjson::SUCCESS) take_member(piece);
+    }
   }
 
  private:
+  struct Waiting {
+    int64_t index;
+    int line;
+    std::string text;
+  };
+
   void error(const JsonPiece& piece, const std::string& path, std::string message) {
     diagnostics_.error(file_, piece.line, piece.path() + path, std::move(message));
   }
 
-  void take_object(const JsonPiece& piece) {
-    std::string kind(kube_text(piece.value, {"kind"}));
-    std::string version(kube_text(piece.value, {"apiVersion"}));
-    if (kind.empty() && kind_.size() > 4 && kind_.ends_with("List")) {
-      kind = kind_.substr(0, kind_.size() - 4);
-      version = version_;
+  /// An object whose kind is that of the list.
+  void take_member(const JsonPiece& piece) {
+    constexpr std::string_view kList = "List";
+    const std::string_view kind = kind_;
+    if (kind.size() > kList.size() && kind.ends_with(kList)) {
+      take_object(piece, version_, kind.substr(0, kind.size() - kList.size()));
+    } else {
+      error(piece, "", "no kind, expected an object as `kubectl get -o json` prints it");
     }
-    if (kind.empty()) {
-      return error(piece, "", "no kind, expected an object as `kubectl get -o json` prints it");
-    }
+  }
+
+  void take_object(const JsonPiece& piece, std::string_view version, std::string_view kind) {
     const KubeKindRow* row = find_kube_kind(version, kind);
     if (row == nullptr) return;
     const std::string key = kube_key(piece.value);
@@ -70,6 +97,7 @@ class ListReader {
   KubeFacts& facts_;
   Diagnostics& diagnostics_;
   std::string kind_, version_;
+  std::vector<Waiting> waiting_;
   std::set<std::pair<KubeKind, std::string>> seen_;
 };
 
@@ -92,6 +120,7 @@ bool read_kube_list(const ReadBytes& read, std::string_view file, const KubeRead
   ListReader reader(file, rules, facts, diagnostics);
   const auto fields = read_json_pieces(read, file, diagnostics,
                                        [&](const JsonPiece& piece) { reader.take(piece); });
+  reader.finish();
   if (fields && !fields->contains("items")) {
     diagnostics.error(file, 0, "",
                       "no field \"items\", expected the list that `kubectl get KINDS -A -o json` "

@@ -412,8 +412,9 @@ TEST_F(KubernetesImportTest, WithoutAnyRackTheRefusalNamesWhatThereIs) {
   EXPECT_EQ(shape(),
             "o: nothing tells the rack of any of the 1 GPU nodes, n1; they have labels of: eks\n");
   rules_ = {"nope", "", {}};
-  EXPECT_THAT(shape(), HasSubstr("expected a rack label, or one of topograph, topograph-network, "
-                                 "eks, gke, coreweave, oci, kueue, hypernode, found \"nope\""));
+  EXPECT_THAT(shape(),
+              HasSubstr("racks: expected a rack label, or one of topograph, topograph-network, "
+                        "eks, gke, coreweave, oci, kueue, hypernode, found \"nope\""));
 }
 
 TEST_F(KubernetesImportTest, ARackIsItsFullPath) {
@@ -501,11 +502,11 @@ TEST_F(KubernetesImportTest, FaultsHaveFilesAndPathsAndComeInOneRun) {
                   R"({"allocatable": {"nvidia.com/gpu": "8.5"}}})"}};
   EXPECT_EQ(shape(),
             "o:1: /items/0/metadata: Node: no name, expected an object of Kubernetes\n"
-            "o:2: /items/1: no kind, expected an object as `kubectl get -o json` prints it\n"
             "o:3: /items/2: expected an object of Kubernetes\n"
             "o:4: /items/3/metadata: the field \"name\" stands there twice\n"
             "o:6: /items/5/status/allocatable/nvidia.com~1gpu: Node \"n\": expected a whole number "
-            "of GPUs\n");
+            "of GPUs\n"
+            "o:2: /items/1: no kind, expected an object as `kubectl get -o json` prints it\n");
 }
 
 TEST(KubernetesFiles, OneMessageEach) {
@@ -530,6 +531,11 @@ TEST(KubernetesFiles, ListsOfTheServerAreReadAsWell) {
   Diagnostics diagnostics;
   EXPECT_TRUE(read_kube_list(bytes_of(text), "o", {}, facts, diagnostics)) << diagnostics.text();
   EXPECT_EQ(facts.nodes.at("n1").gpus, 8);
+  const std::string sorted =
+      R"({"apiVersion": "v1", "items": [{"metadata": {"name": "n2"}, "status":)"
+      R"({"allocatable": {"nvidia.com/gpu": "4"}}}], "kind": "NodeList"})";
+  EXPECT_TRUE(read_kube_list(bytes_of(sorted), "o", {}, facts, diagnostics)) << diagnostics.text();
+  EXPECT_EQ(facts.nodes.at("n2").gpus, 4);
   EXPECT_FALSE(read_kube_list(bytes_of("{}"), "o", {}, facts, diagnostics));
   EXPECT_THAT(diagnostics.text(), HasSubstr("no field \"items\""));
 }

@@ -107,27 +107,32 @@ std::span<const RackPreset> rack_presets() {
   return kPresets;
 }
 
-std::string RackFinder::fault(const KubeRackRules& rules, const KubeFacts& facts) {
-  if (!rules.rack_label.empty() && !rules.source.empty()) {
-    return "both a source of racks and a rack label, expected one of them";
+std::string rack_rules_fault(const KubeRackRules& rules) {
+  if (!rules.rack_label.empty()) {
+    return rules.source.empty() ? "" : "both a source of racks and a rack label, expected one";
   }
-  if (!rules.rack_label.empty()) return "";
   if (!rules.parent_labels.empty()) return "parent labels without a rack label";
-  if (preset_named(rules.source) != nullptr) return "";
+  if (preset_named(rules.source) || is_kueue(rules.source) || rules.source == kHyperNode) return "";
   std::vector<std::string> names;
+  for (const RackPreset& preset : rack_presets()) names.emplace_back(preset.name);
+  return fmt::format("racks: expected a rack label, or one of {}, kueue, hypernode{}",
+                     listed(names), rules.source.empty() ? "" : ", found " + quote(rules.source));
+}
+
+std::string RackFinder::fault(const KubeRackRules& rules, const KubeFacts& facts) {
+  if (std::string fault = rack_rules_fault(rules); !fault.empty()) return fault;
   if (is_kueue(rules.source)) {
     const KubeTopology* topology = kueue_topology(rules.source, facts);
     if (topology != nullptr && !levels_of(*topology).empty()) return "";
+    std::vector<std::string> names;
     for (const auto& [name, each] : facts.topologies) names.push_back(name);
     return fmt::format("racks by {}: expected a Topology of Kueue with levels, found {}",
                        printable(rules.source), names.empty() ? "none" : listed(names));
   }
-  if (rules.source == kHyperNode) {
-    return facts.hyper_nodes.empty() ? "racks by hypernode: no HyperNode of Volcano is there" : "";
+  if (rules.source == kHyperNode && facts.hyper_nodes.empty()) {
+    return "racks by hypernode: no HyperNode of Volcano is there";
   }
-  for (const RackPreset& preset : rack_presets()) names.emplace_back(preset.name);
-  return fmt::format("expected a rack label, or one of {}, kueue, hypernode{}", listed(names),
-                     rules.source.empty() ? "" : ", found " + quote(rules.source));
+  return "";
 }
 
 RackFinder::RackFinder(const KubeRackRules& rules, const KubeFacts& facts) {

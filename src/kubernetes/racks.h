@@ -33,10 +33,13 @@ struct RackPreset {
 };
 std::span<const RackPreset> rack_presets();
 
+/// "" or what is wrong with the rules themselves, whatever the cluster.
+std::string rack_rules_fault(const KubeRackRules& rules);
+
 /// Finds racks for the nodes of one state of a cluster.
 class RackFinder {
  public:
-  /// "" or what is wrong with the rules for this cluster.
+  /// "" or what is wrong with the rules, for this cluster.
   static std::string fault(const KubeRackRules& rules, const KubeFacts& facts);
 
   /// The rules must have no fault(); `facts` must outlive the finder.

@@ -8,17 +8,9 @@
 
 #include "inventory/scheduler.h"
 #include "kubernetes/cluster_watch.h"
-#include "kubernetes/racks.h"
+#include "kubernetes/settings.h"
 
 namespace monkeytree {
-
-struct KubernetesSettings {
-  std::string kubeconfig;  ///< "": as a pod of the cluster
-  std::string context;     ///< of it; "": its current one
-  KubeRackRules racks;
-  KubeReadRules reading;
-  std::string uplinks;  ///< a number, a file, or ""
-};
 
 /// A real Kubernetes, watched. Read-only: it looks and changes nothing, and needs the rights get,
 /// list and watch only. docs/kubernetes.md, "Live operation".

@@ -15,7 +15,7 @@ constexpr double kWeek_s = 7 * 86400;
 constexpr double kMost = 1e9;
 
 constexpr std::array<std::string_view, 3> kModes = {"observe", "recommend", "enforce"};
-constexpr std::array<std::string_view, 3> kKinds = {"slurm", "emulated", "recorded"};
+constexpr std::array<std::string_view, 4> kKinds = {"slurm", "kubernetes", "emulated", "recorded"};
 constexpr std::array<std::string_view, 3> kBooks = {"auto", "companions", "merge"};
 constexpr std::array<std::string_view, 4> kLevels = {"debug", "info", "warn", "error"};
 
@@ -210,7 +210,7 @@ class ConfigReader {
     const YamlMap all = at.map();
     const YamlValue* kind = all.find("kind");
     if (kind == nullptr) {
-      if (at.is_map()) at.error("no kind, expected slurm, emulated or recorded");
+      if (at.is_map()) at.error("no kind, expected slurm, kubernetes, emulated or recorded");
       return;
     }
     const std::optional<size_t> which = kind->one_of(kKinds);
@@ -219,6 +219,8 @@ class ConfigReader {
     switch (config_.scheduler) {
       case SchedulerKind::kSlurm:
         return read_slurm(at);
+      case SchedulerKind::kKubernetes:
+        return read_kubernetes(at);
       case SchedulerKind::kEmulated:
         return read_emulated(at);
       case SchedulerKind::kRecorded:
@@ -241,6 +243,26 @@ class ConfigReader {
     section.text("slurmrestd_version", slurm.slurmrestd_version);
     if (map.find("topology") == nullptr) {
       at.error("no topology, expected topology: /etc/slurm/topology.conf");
+    }
+  }
+
+  void read_kubernetes(const YamlValue& at) {
+    const YamlMap map = at.map({"kind", "kubeconfig", "context", "racks", "rack_label",
+                                "parent_labels", "gpu_resource", "uplinks"});
+    const Section section(map);
+    KubernetesSettings& kubernetes = config_.kubernetes;
+    section.text("kubeconfig", kubernetes.kubeconfig);
+    section.text("context", kubernetes.context);
+    section.text("racks", kubernetes.racks.source);
+    section.text("rack_label", kubernetes.racks.rack_label);
+    section.texts("parent_labels", kubernetes.racks.parent_labels);
+    section.text("gpu_resource", kubernetes.reading.gpu_resource);
+    section.text("uplinks", kubernetes.uplinks);
+    if (std::string fault = rack_rules_fault(kubernetes.racks); !fault.empty()) {
+      at.error(std::move(fault));
+    }
+    if (kubernetes.reading.gpu_resource.empty()) {
+      map.find("gpu_resource")->error_expected("a resource such as nvidia.com/gpu");
     }
   }
 

@@ -9,6 +9,7 @@
 #include "base/diagnostics.h"
 #include "control/controller.h"
 #include "inventory/slurm_scheduler.h"
+#include "kubernetes/settings.h"
 #include "service/address.h"
 
 /// The controller's configuration file: YAML, docs/operating.md has the table,
@@ -34,12 +35,13 @@ struct RecordedSettings {
   friend bool operator==(const RecordedSettings&, const RecordedSettings&) = default;
 };
 
-enum class SchedulerKind : uint8_t { kSlurm, kEmulated, kRecorded };
+enum class SchedulerKind : uint8_t { kSlurm, kKubernetes, kEmulated, kRecorded };
 
 struct ServiceConfig {
   ControllerRules rules;
   SchedulerKind scheduler = SchedulerKind::kSlurm;
   SlurmSettings slurm;
+  KubernetesSettings kubernetes;
   EmulatedSettings emulated;
   RecordedSettings recorded;
   ListenAddress http{"127.0.0.1", 7460};

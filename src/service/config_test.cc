@@ -55,8 +55,9 @@ TEST(Config, TheExampleNamesEveryFieldWithItsDefault) {
   defaults.slurm.topology = "/etc/slurm/topology.conf";
   EXPECT_EQ(write_config(sound(example)), write_config(defaults));
   EXPECT_EQ(fields_of(example), fields_of(write_config(defaults)));
-  // The two schedulers that stand there as comments.
-  for (const auto& [kind, known] : {std::pair(SchedulerKind::kEmulated, "kind: emulated"),
+  // The schedulers that stand there as comments.
+  for (const auto& [kind, known] : {std::pair(SchedulerKind::kKubernetes, "kind: kubernetes"),
+                                    {SchedulerKind::kEmulated, "kind: emulated"},
                                     {SchedulerKind::kRecorded, "kind: recorded"}}) {
     const size_t begin = example.rfind("# scheduler:", example.find(known));
     std::string part;
@@ -66,6 +67,7 @@ TEST(Config, TheExampleNamesEveryFieldWithItsDefault) {
     }
     ServiceConfig other;
     other.scheduler = kind;
+    if (kind == SchedulerKind::kKubernetes) other.kubernetes.racks.source = "topograph";
     if (kind == SchedulerKind::kRecorded)
       other.recorded.snapshots = {"monday.json", "tuesday.json"};
     EXPECT_EQ(write_config(sound(part)), write_config(other));
@@ -78,8 +80,8 @@ TEST(Config, TheExampleNamesEveryFieldWithItsDefault) {
 
 TEST(Config, TheDocsNameEveryField) {
   const std::string docs = *read_file(std::string(MONKEYTREE_SOURCE_DIR) + "/docs/operating.md");
-  for (const SchedulerKind kind :
-       {SchedulerKind::kSlurm, SchedulerKind::kEmulated, SchedulerKind::kRecorded}) {
+  for (const SchedulerKind kind : {SchedulerKind::kSlurm, SchedulerKind::kKubernetes,
+                                   SchedulerKind::kEmulated, SchedulerKind::kRecorded}) {
     ServiceConfig config;
     config.scheduler = kind;
     for (const std::string& field : fields_of(write_config(config))) {
@@ -183,6 +185,10 @@ TEST(Config, FaultsSayWhere) {
   EXPECT_THAT(faults("scheduler: {kind: recorded}\n"), HasSubstr("no snapshots"));
   EXPECT_THAT(faults("scheduler: {kind: recorded, snapshots: []}\n"), HasSubstr("a list of files"));
   EXPECT_THAT(faults("scheduler: {kind: emulated, topology: x}\n"), HasSubstr("unknown key"));
+  EXPECT_THAT(faults("scheduler: {kind: kubernetes}\n"),
+              HasSubstr("c.yaml:1: /scheduler: racks: expected a rack label, or one of topograph"));
+  EXPECT_THAT(faults("scheduler: {kind: kubernetes, racks: eks, rack_label: x}\n"),
+              HasSubstr("both a source of racks and a rack label"));
   EXPECT_THAT(faults(std::string(kLeast) + "policy:\n  windows: [sometimes]\n"),
               HasSubstr("c.yaml:3: /policy/windows/0: expected a time of the week"));
   EXPECT_THAT(faults(std::string(kLeast) + "steps: {first_retry_s: 50}\n"),

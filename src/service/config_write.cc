@@ -57,6 +57,17 @@ std::string scheduler_text(const ServiceConfig& config) {
           quoted(slurm.slurmrestd_version));
       break;
     }
+    case SchedulerKind::kKubernetes: {
+      const KubernetesSettings& kubernetes = config.kubernetes;
+      out += fmt::format(
+          "  kind: kubernetes\n  kubeconfig: {}\n  context: {}\n  racks: {}\n  rack_label: {}\n"
+          "  parent_labels: {}\n  gpu_resource: {}\n  uplinks: {}\n",
+          quoted(kubernetes.kubeconfig), quoted(kubernetes.context),
+          quoted(kubernetes.racks.source), quoted(kubernetes.racks.rack_label),
+          quoted(kubernetes.racks.parent_labels), quoted(kubernetes.reading.gpu_resource),
+          quoted(kubernetes.uplinks));
+      break;
+    }
     case SchedulerKind::kEmulated: {
       const EmulatedSettings& emulated = config.emulated;
       out += fmt::format(

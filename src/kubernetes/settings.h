@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "kubernetes/objects.h"
+#include "kubernetes/racks.h"
+
+namespace monkeytree {
+
+/// A running cluster, and how it is read.
+struct KubernetesSettings {
+  std::string kubeconfig;  ///< "": as a pod of the cluster
+  std::string context;     ///< of it; "": its current one
+  KubeRackRules racks;
+  KubeReadRules reading;
+  std::string uplinks;  ///< a number, a file, or ""
+};
+
+}  // namespace monkeytree
