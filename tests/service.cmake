@@ -8,3 +8,11 @@ if(TARGET controller_program_test)
   target_include_directories(controller_program_test PRIVATE ${CMAKE_CURRENT_LIST_DIR})
   add_dependencies(controller_program_test monkeytree)
 endif()
+
+# Controller and agents in one process, over TLS.
+monkeytree_test(mutual_tls_test
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/service/mutual_tls_test.cc ${CMAKE_CURRENT_LIST_DIR}/program.cc
+  USES monkeytree_agent_session monkeytree_grpc_executor monkeytree_identity_grpc)
+if(TARGET mutual_tls_test)
+  target_include_directories(mutual_tls_test PRIVATE ${CMAKE_CURRENT_LIST_DIR})
+endif()

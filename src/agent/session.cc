@@ -1,5 +1,6 @@
 #include "agent/session.h"
 
+#include <absl/strings/match.h>
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
@@ -8,11 +9,14 @@
 #include <condition_variable>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <set>
 #include <thread>
 #include <utility>
 
+#include "base/status.h"
+#include "identity/grpc_credentials.h"
 #include "wire/agent_proto.h"
 #include "wire/agents.grpc.pb.h"
 
@@ -139,7 +143,8 @@ class GrpcSession final : public AgentSession {
       std::unique_lock lock(mutex_);
       if (stopping_) return;
       if (was_connected) wait = options_.first_retry;
-      const bool refused = absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status);
+      const bool refused = absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ||
+                           absl::IsPermissionDenied(status);
       if (refused) wait = options_.longest_retry;
       std::uniform_real_distribution<double> draw(0.5, 1.5);
       const auto drawn = std::chrono::duration_cast<milliseconds>(wait * draw(random_));
@@ -155,6 +160,15 @@ class GrpcSession final : public AgentSession {
 
   /// One connection, until it ends; why it ended.
   absl::Status talk() {
+    const auto verdict = std::make_shared<Verdict>();
+    const auto credentials = credentials_for(verdict);
+    if (!credentials.ok()) return credentials.status();
+    const absl::Status status = talk(*credentials);
+    if (connected_) return status;
+    return options_.tls.configured() ? why_no_tls(*verdict, status) : why_no_answer(status);
+  }
+
+  absl::Status talk(const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
@@ -163,8 +177,8 @@ class GrpcSession final : public AgentSession {
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetMaxReceiveMessageSize(kMaxAgentMessage);
-    const std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(
-        options_.controller, grpc::InsecureChannelCredentials(), arguments);
+    const std::shared_ptr<grpc::Channel> channel =
+        grpc::CreateCustomChannel(options_.controller, credentials, arguments);
     const auto stub = wire::v1::Agents::NewStub(channel);
     grpc::ClientContext context;
     {
@@ -186,6 +200,62 @@ class GrpcSession final : public AgentSession {
     }
     if (!status.ok()) return status;
     return {static_cast<absl::StatusCode>(ended.error_code()), ended.error_message()};
+  }
+
+  /// What became of the controller's certificate; the handshake may outlive the try.
+  struct Verdict {
+    std::mutex mutex;
+    std::optional<absl::Status> status;  ///< nullopt: none came
+  };
+
+  absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentials_for(
+      const std::shared_ptr<Verdict>& verdict) {
+    if (!options_.tls.configured()) return grpc::InsecureChannelCredentials();
+    const absl::StatusOr<TlsIdentity> identity =
+        read_identity(options_.tls, CertificateRole::kNode, unix_now_s());
+    // It may be that new files are just being put there: the usual next try.
+    if (!identity.ok()) return absl::UnavailableError(identity.status().message());
+    const std::string node = agent_.hello().node;
+    const std::vector<std::string>& names = identity->certificate.hosts;
+    if (std::find(names.begin(), names.end(), node) == names.end()) {
+      return absl::FailedPreconditionError(
+          fmt::format("{}: is the certificate of {}, expected one of node {}",
+                      options_.tls.certificate, describe(identity->certificate), node));
+    }
+    if (const std::string warning = expiry_warning(identity->certificate, unix_now_s());
+        !warning.empty()) {
+      options_.log(LogLevel::kWarning, "certificate", {{"text", warning}});
+    }
+    const std::string host = parse_host_port(options_.controller)->host;
+    return tls_channel_credentials(*identity, host, [verdict](const absl::Status& status) {
+      const std::lock_guard lock(verdict->mutex);
+      verdict->status = status;
+    });
+  }
+
+  /// What gRPC knows of a connection that never became one is little: in our words.
+  static absl::Status why_no_tls(Verdict& verdict, const absl::Status& status) {
+    const std::lock_guard lock(verdict.mutex);
+    const bool judged = verdict.status.has_value();
+    if (judged && !verdict.status->ok()) return *verdict.status;
+    if (!absl::IsUnavailable(status)) return status;
+    return absl::UnavailableError(fmt::format(
+        "{} ({})",
+        judged ? "the controller hung up: it may not believe this node's certificate, and its log "
+                 "says why"
+               : "no TLS comes about: is the controller there, and has it tls: in its "
+                 "configuration?",
+        message_of(status)));
+  }
+
+  /// A controller that expects TLS hangs up on what is none.
+  static absl::Status why_no_answer(const absl::Status& status) {
+    if (!absl::IsUnavailable(status) || !absl::StrContains(status.message(), "closed")) {
+      return status;
+    }
+    return absl::UnavailableError(
+        fmt::format("the controller hung up: does it expect TLS (tls: in its configuration)? ({})",
+                    message_of(status)));
   }
 
   absl::Status listen(Stream& stream, const std::shared_ptr<Talk>& talk) {
@@ -286,13 +356,14 @@ absl::StatusOr<std::unique_ptr<AgentSession>> AgentSession::start(Agent& agent,
                                                                   AgentSessionOptions options) {
   const absl::StatusOr<HostPort> controller = parse_host_port(options.controller);
   if (!controller.ok()) return controller.status();
-  if (!controller->loopback && !options.insecure) {
+  const bool tls = options.tls.configured();
+  if (!controller->loopback && !tls && !options.insecure) {
     return absl::InvalidArgumentError(fmt::format(
         "{} is no loopback address: whoever is there could command this node; expected a "
-        "controller on this machine, or `insecure: true` where the network is trusted",
+        "controller on this machine, or `tls:`, or `insecure: true` where the network is trusted",
         options.controller));
   }
-  if (!controller->loopback) {
+  if (!controller->loopback && !tls) {
     options.log(LogLevel::kWarning, "insecure: the controller is believed without proof",
                 {{"controller", options.controller}});
   }

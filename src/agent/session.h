@@ -8,12 +8,16 @@
 #include <string>
 
 #include "agent/agent.h"
+#include "identity/tls_files.h"
 #include "wire/log.h"
 
 namespace monkeytree {
 
 struct AgentSessionOptions {
   std::string controller = "127.0.0.1:7461";
+  /// Where configured, agent and controller prove to each other who they are, by TLS. The files are
+  /// read at each try.
+  TlsFiles tls;
   /// Lets the controller be beyond this machine, though neither side proves who it is.
   bool insecure = false;
   std::chrono::milliseconds first_retry{500}, longest_retry{15000};
@@ -25,7 +29,8 @@ struct AgentSessionOptions {
 /// over by all agents at once.
 class AgentSession {
  public:
-  /// InvalidArgument: no address, or not loopback without `insecure`. The agent outlives it.
+  /// InvalidArgument: no address, or not loopback without `tls` or `insecure`. The agent outlives
+  /// it.
   static absl::StatusOr<std::unique_ptr<AgentSession>> start(Agent& agent,
                                                              AgentSessionOptions options);
   virtual ~AgentSession() = default;

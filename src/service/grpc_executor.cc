@@ -9,10 +9,24 @@
 #include <thread>
 #include <utility>
 
+#include "base/status.h"
+#include "identity/grpc_credentials.h"
 #include "service/grpc_session.h"
 #include "wire/agent_proto.h"
 
 namespace monkeytree {
+
+namespace {
+
+std::shared_ptr<grpc::ServerCredentials> credentials_of(const GrpcExecutorOptions& options) {
+  if (!options.tls.configured()) return grpc::InsecureServerCredentials();
+  return tls_server_credentials(options.tls, [log = options.log](const absl::Status& verdict) {
+    if (verdict.ok()) return;
+    log(LogLevel::kWarning, "agent refused", {{"reason", std::string(verdict.message())}});
+  });
+}
+
+}  // namespace
 
 struct GrpcExecutor::Parts {
   std::unique_ptr<AgentService> service;
@@ -30,22 +44,26 @@ GrpcExecutor::GrpcExecutor(std::shared_ptr<AgentHub> hub, std::unique_ptr<Parts>
 absl::StatusOr<std::unique_ptr<GrpcExecutor>> GrpcExecutor::start(GrpcExecutorOptions options) {
   const absl::StatusOr<HostPort> listen = parse_host_port(options.listen);
   if (!listen.ok()) return listen.status();
-  if (!listen->loopback && !options.insecure) {
+  const bool tls = options.tls.configured();
+  if (!listen->loopback && !tls && !options.insecure) {
     return absl::InvalidArgumentError(fmt::format(
         "{} is no loopback address: whoever reaches it could play an agent; expected 127.0.0.1 or "
-        "[::1], or `insecure: true` where the network is trusted",
+        "[::1], or `tls:`, or `insecure: true` where the network is trusted",
         options.listen));
   }
-  if (!listen->loopback) {
+  if (tls) {
+    const auto identity = read_identity(options.tls, CertificateRole::kController, unix_now_s());
+    if (!identity.ok()) return with_context(identity.status(), "tls");
+  } else if (!listen->loopback) {
     options.log(LogLevel::kWarning, "insecure: agents are believed without proof of who they are",
                 {{"listen", options.listen}});
   }
   auto parts = std::make_unique<Parts>();
   const auto hub = std::make_shared<AgentHub>(AgentHub::Options{
       options.fence, options.heartbeat, options.silent, options.patience, options.log});
-  parts->service = std::make_unique<AgentService>(hub);
+  parts->service = std::make_unique<AgentService>(hub, tls);
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(listen->text(), grpc::InsecureServerCredentials(), &parts->port);
+  builder.AddListeningPort(listen->text(), credentials_of(options), &parts->port);
   builder.RegisterService(parts->service.get());
   builder.SetMaxReceiveMessageSize(kMaxAgentMessage);
   // A second controller on the port must fail, not share it.

@@ -9,7 +9,7 @@ if(NOT TARGET monkeytree_grpc_executor)
     SOURCES
       ${CMAKE_CURRENT_LIST_DIR}/grpc_executor.cc
       ${CMAKE_CURRENT_LIST_DIR}/grpc_session.cc
-    USES monkeytree_agent_executor monkeytree_wire_proto)
+    USES monkeytree_agent_executor monkeytree_identity_grpc monkeytree_wire_proto)
   monkeytree_test(grpc_executor_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/grpc_executor_test.cc
     USES monkeytree_grpc_executor)
 endif()

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "identity/tls_files.h"
 #include "service/agent_executor.h"
 #include "wire/log.h"
 
@@ -15,6 +16,8 @@ namespace monkeytree {
 
 struct GrpcExecutorOptions {
   std::string listen = "127.0.0.1:0";  ///< host and port; 0 takes a free port
+  /// Where configured, controller and agents prove to each other who they are, by TLS.
+  TlsFiles tls;
   /// Lets `listen` be no loopback address, though nobody proves who they are.
   bool insecure = false;
   uint64_t fence = 1;  ///< the controller's epoch; grows with each start
@@ -30,8 +33,9 @@ struct GrpcExecutorOptions {
 /// slow or gone holds up only the calls that need it. Thread-safe.
 class GrpcExecutor final : public AgentExecutor {
  public:
-  /// InvalidArgument: `listen` is no address, or not loopback without `insecure`; Unavailable: it
-  /// cannot be listened on.
+  /// InvalidArgument: `listen` is no address, or not loopback without `tls` or `insecure`;
+  /// FailedPrecondition: the files of `tls` are no controller's; Unavailable: `listen` cannot be
+  /// listened on.
   static absl::StatusOr<std::unique_ptr<GrpcExecutor>> start(GrpcExecutorOptions options);
   /// Ends all sessions; calls that still wait end with Unavailable.
   ~GrpcExecutor() override;

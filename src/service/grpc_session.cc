@@ -1,5 +1,8 @@
 #include "service/grpc_session.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -7,6 +10,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "identity/grpc_credentials.h"
 #include "wire/agent_proto.h"
 
 namespace monkeytree {
@@ -23,8 +27,8 @@ grpc::Status refusal(const absl::Status& status) {
 /// One stream of one agent, from its opening to its end; deletes itself then.
 class Session final : public Stream, public AgentLink {
  public:
-  Session(std::shared_ptr<AgentHub> hub, grpc::CallbackServerContext* context)
-      : hub_(std::move(hub)), context_(context), peer_(context->peer()) {
+  Session(std::shared_ptr<AgentHub> hub, grpc::CallbackServerContext* context, bool identified)
+      : hub_(std::move(hub)), context_(context), peer_(context->peer()), identified_(identified) {
     StartRead(&incoming_);
   }
 
@@ -114,6 +118,7 @@ class Session final : public Stream, public AgentLink {
     if (session_ != 0) return absl::InvalidArgumentError("a second hello");
     absl::StatusOr<AgentHello> hello = read_proto(incoming_.hello());
     if (!hello.ok()) return hello.status();
+    if (absl::Status status = check_identity(hello->node); !status.ok()) return status;
     node_ = hello->node;
     wire::v1::ToAgent welcome;
     welcome.mutable_welcome()->set_version(kAgentProtocolVersion);
@@ -125,9 +130,20 @@ class Session final : public Stream, public AgentLink {
     return absl::OkStatus();
   }
 
+  absl::Status check_identity(const std::string& node) const {
+    if (!identified_) return absl::OkStatus();
+    const std::vector<std::string> names =
+        names_of_peer(*context_->auth_context()).value_or(std::vector<std::string>());
+    if (std::find(names.begin(), names.end(), node) != names.end()) return absl::OkStatus();
+    return absl::PermissionDeniedError(
+        fmt::format("its certificate is that of {}: it may not speak for node {}",
+                    names.empty() ? "nobody" : "node " + printable(names.front()), node));
+  }
+
   const std::shared_ptr<AgentHub> hub_;
   grpc::CallbackServerContext* const context_;
   const std::string peer_;
+  const bool identified_;
   wire::v1::FromAgent incoming_;
   std::string node_;
   uint64_t session_ = 0;  ///< 0 before the hello
@@ -140,7 +156,7 @@ class Session final : public Stream, public AgentLink {
 }  // namespace
 
 Stream* AgentService::Session(grpc::CallbackServerContext* context) {
-  return new monkeytree::Session(hub_, context);
+  return new monkeytree::Session(hub_, context, identified_);
 }
 
 }  // namespace monkeytree

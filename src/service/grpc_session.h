@@ -12,12 +12,15 @@ namespace monkeytree {
 /// Takes the streams that agents open.
 class AgentService final : public wire::v1::Agents::CallbackService {
  public:
-  explicit AgentService(std::shared_ptr<AgentHub> hub) : hub_(std::move(hub)) {}
+  /// `identified`: an agent speaks only for a node that its certificate names.
+  AgentService(std::shared_ptr<AgentHub> hub, bool identified)
+      : hub_(std::move(hub)), identified_(identified) {}
   grpc::ServerBidiReactor<wire::v1::FromAgent, wire::v1::ToAgent>* Session(
       grpc::CallbackServerContext* context) override;
 
  private:
   std::shared_ptr<AgentHub> hub_;
+  const bool identified_;
 };
 
 }  // namespace monkeytree
