@@ -85,14 +85,29 @@ test('what happens in a controller reaches the page, and a stream that breaks is
   await tab(page, 'History');
   await says(page, '#history .events', 'racks above their bound: R3 3 of 2');
   await says(page, '#history .verdict', /^Plan \d+, .* UTC: 2 moves, /);
-  await page.getByLabel('Plan in the journal').press('Home');
+  // Move by move, by keyboard: the cluster before the first one, and after each.
+  const slider = page.getByLabel('Moves in the journal');
+  await slider.press('Home');
   await page.getByRole('button', { name: 'Show' }).click();
+  await says(page, '#history .verdict', /, mode is observe. Above their bound: R3 3 of 2\.$/);
   await says(page, '#history pre', 'Why: racks above their bound');
-  await page.locator('#history').getByRole('button', { name: 'Play' }).click();
-  await says(page, '#history .player', /after round (\d+) of \1/);
+  await says(page, '#reading', '1 rack over its bound');
+  await slider.press('ArrowRight');
+  await says(
+    page,
+    '#history .verdict',
+    /Move 1 of 1: Job B, worker 2 from r3n4 to r1n7, worker 3 .*; planned only\.$/,
+  );
+  await says(page, '#history .player', 'after move 1 of 1');
   await says(page, '#reading', 'every rack within its bound');
+  await page.locator('#history').getByRole('button', { name: 'Back' }).click();
+  await says(page, '#reading', '1 rack over its bound');
+  assert.equal(await slider.inputValue(), '0'); // the slider follows
+  await page.locator('#history').getByRole('button', { name: 'Play' }).click();
+  await says(page, '#history .player', 'after move 1 of 1');
+  await says(page, '#reading', 'every rack within its bound');
+  assert.equal(await slider.inputValue(), '1');
   await assertAccessible(page, 'history');
-  await picture(page, 'dashboard-history');
   await tab(page, 'Approvals');
   await says(page, '#plans', 'this controller is in mode observe');
   // The controller goes, and comes back at the same address.
@@ -168,6 +183,24 @@ test('nothing changes without the token; with it plans are rejected and approved
     (await page.locator('#history .events').textContent()) ?? '';
   await press(/^Approve plan/, async () => /plan \d+: done/.test(await events()));
   assert.match(await events(), /alice at 127\.0\.0\.1/);
+  // What was moved, when, and how long its job paused.
+  await tab(page, 'History');
+  const slider = page.getByLabel('Moves in the journal');
+  const moment = page.locator('#history .verdict');
+  await slider.press('Home');
+  await waitFor(async () => {
+    await slider.press('ArrowRight');
+    console.log(
+      await slider.inputValue(),
+      await slider.getAttribute('max'),
+      await moment.textContent(),
+    );
+    return /done.* Move 1 of .*UTC, after a pause of \d+\.\d s\.$/.test(
+      (await moment.textContent()) ?? '',
+    );
+  });
+  await says(page, '#history .player', /after move 1 of /);
+  await picture(page, 'dashboard-history');
   await tab(page, 'Jobs');
   await page.getByLabel('Which jobs').selectOption('all');
   // Memory only.

@@ -40,10 +40,22 @@ export interface PlanHead {
   reason: string;
   approved_by: string;
 }
+/// A job's moves in a round of a plan, and how far they have come.
+export interface Migration {
+  id: string;
+  round: number;
+  job: string;
+  state: string;
+  reason: string;
+  moves: { group: number; worker: number; from: string; to: string }[];
+}
 export interface PlanDetail extends PlanHead {
   explanation: string;
   plan: PlanFile | null;
+  migrations: Migration[];
+  steps: { migration: string; step: string; began_s: number; ended_s: number | null }[];
   decision: {
+    racks_over?: { rack: string; bound: number; degree_before: number; degree_after: number }[];
     gain?: {
       regained_gpu_h: number | null;
       paused_gpu_h: number;

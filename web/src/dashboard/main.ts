@@ -57,15 +57,18 @@ const whatIf = new WhatIf(byId('what-if'), player.element, {
   snapshot: () => (base?.own ? base.file : undefined),
   show: showScenario,
 });
-const pastPlayer = new Player({ show: showRounds, fly: flyRound });
+const pastPlayer = new Player(
+  { show: showRounds, fly: flyRound, at: (moves) => past.playedTo(moves) },
+  'move',
+);
 const waitingPlayer = new Player({ show: showRounds, fly: flyRound });
 const players = [player, pastPlayer, waitingPlayer];
 const approvals = new Approvals(byId('plans'), waitingPlayer.element, {
-  show: (plan) => void showPlan(plan, waitingPlayer),
+  show: (plan) => void showPlan(plan, plan.plan?.rounds ?? [], waitingPlayer),
   done: () => void refresh(true),
 });
 const past = new History(byId('history'), pastPlayer.element, {
-  show: (plan) => void showPlan(plan, pastPlayer),
+  show: (plan, rounds, at) => void showPlan(plan, rounds, pastPlayer, at),
 });
 const dropped = new DroppedFiles();
 
@@ -136,7 +139,8 @@ function showBase(): void {
   if (base) display(new Cluster(base.file, looks), base.flows);
 }
 
-function begin(next: Shown, where: Player): void {
+/// On the map and in that player, after the first `at` rounds.
+function begin(next: Shown, where: Player, at = 0): void {
   shown = next;
   keepLooks();
   const fresh = new Cluster(next.file, looks);
@@ -147,8 +151,9 @@ function begin(next: Shown, where: Player): void {
       .filter((name) => name !== kStaging)
       .flatMap((name) => fresh.nodeByName.get(name) ?? []),
   );
-  for (const each of players) each.load(each === where ? next.rounds : []);
   display(fresh, next.before);
+  if (at > 0) showRounds(at);
+  for (const each of players) each.load(each === where ? next.rounds : [], at);
 }
 
 function showScenario(scenario: Scenario | null): void {
@@ -177,18 +182,22 @@ async function flowsOf(snapshot: SnapshotFile): Promise<Flow[] | null> {
 }
 
 let asked = 0; // for plans; only the last one is shown
-/// A plan of the journal on the cluster that it was made for.
-async function showPlan(plan: api.PlanDetail, where: Player): Promise<void> {
+/// A plan of the journal on the cluster that it was made for, after the first `at` of its rounds.
+async function showPlan(
+  plan: api.PlanDetail,
+  rounds: Step[][],
+  where: Player,
+  at = 0,
+): Promise<void> {
   const turn = ++asked;
   note('told', '');
   try {
     const file = JSON.parse(await api.planSnapshot(plan.id)) as SnapshotFile;
-    const rounds = plan.plan?.rounds ?? [];
     const later = new Cluster(file);
     for (const round of rounds) later.move(round);
     const before = await flowsOf(file);
     const after = await flowsOf(later.toFile());
-    if (turn === asked) begin({ title: `Plan ${plan.id}`, file, rounds, before, after }, where);
+    if (turn === asked) begin({ title: `Plan ${plan.id}`, file, rounds, before, after }, where, at);
   } catch (error) {
     note('told', words(error));
   }
@@ -433,6 +442,7 @@ function openTab(name: string, focus = false): void {
     byId(tab.id.slice(4)).hidden = !open;
     if (open && focus) tab.focus();
   }
+  if (name === 'history') void past.open();
 }
 
 function tabKey(event: KeyboardEvent): void {

@@ -1,7 +1,7 @@
 import { el, setEnabled, setText } from '../lib/dom';
 import type { Step } from './model';
 
-/// Rounds of moves that are shown one after the other, forwards and backwards.
+/// Moves that are shown round by round, forwards and backwards.
 export class Player {
   private at = 0;
   private busy = false;
@@ -9,17 +9,21 @@ export class Player {
   private rounds: Step[][] = [];
   private readonly said = el('span', { role: 'status' });
   private readonly back = this.button('Back', () => this.go(this.at - 1));
-  private readonly next = this.button('Next round', () => this.go(this.at + 1));
+  private readonly next = this.button('Next', () => this.go(this.at + 1));
   private readonly all = this.button('Play', () => this.playAll());
   readonly element = el('div', { class: 'bar player' }, this.all, this.back, this.next, this.said);
 
-  /// `show(n)` shows the cluster after the first n rounds; `fly(n)` lets the moves of round n be seen.
+  /// `show(n)` shows the cluster after the first n rounds; `fly(n)` lets the moves of round n be
+  /// seen; `at(n)` hears where it stands. `unit`: what a round is called.
   constructor(
     private readonly on: {
       show: (rounds: number) => void;
       fly: (round: number) => Promise<void>;
+      at?: (rounds: number) => void;
     },
+    private readonly unit = 'round',
   ) {
+    setText(this.next, `Next ${unit}`);
     this.element.hidden = true;
   }
 
@@ -27,10 +31,11 @@ export class Player {
     return el('button', { type: 'button', on: { click: () => void act() } }, name);
   }
 
-  load(rounds: Step[][]): void {
+  /// Stands after the first `at` rounds.
+  load(rounds: Step[][], at = 0): void {
     this.turn++;
     this.rounds = rounds;
-    this.at = 0;
+    this.at = at;
     this.busy = false;
     this.element.hidden = rounds.length === 0;
     this.say();
@@ -46,11 +51,13 @@ export class Player {
       this.said,
       this.at === 0
         ? 'before the moves'
-        : `after round ${this.at} of ${this.rounds.length}: ${moves} ${moves === 1 ? 'move' : 'moves'}`,
+        : `after ${this.unit} ${this.at} of ${this.rounds.length}` +
+            (this.unit === 'round' ? `: ${moves} ${moves === 1 ? 'move' : 'moves'}` : ''),
     );
     setEnabled(this.back, !this.busy && this.at > 0);
     setEnabled(this.next, !this.busy && this.at < this.rounds.length);
     setEnabled(this.all, !this.busy);
+    if (this.rounds.length > 0) this.on.at?.(this.at);
   }
 
   private async go(to: number): Promise<void> {
