@@ -24,8 +24,8 @@ constexpr const char* kExamples =
     "  monkeytree view cluster.json                prints an address; Ctrl-C ends it\n"
     "  squeue --json | monkeytree import slurm --topology topology.conf --jobs - |\n"
     "      monkeytree view -\n"
-    "  monkeytree view cluster.json --listen 127.0.0.1:7461\n"
-    "      and, from your desk: ssh -L 7461:127.0.0.1:7461 HOST\n"
+    "  monkeytree view cluster.json --listen 127.0.0.1:PORT\n"
+    "      and, from your desk: ssh -L PORT:127.0.0.1:PORT HOST\n"
     "\n"
     "Racks with their jobs, degrees and bounds, and what-if: uplinks, failures,\n"
     "drains, jobs that come and go, planned as `monkeytree plan` does. Nothing is\n"
@@ -43,8 +43,8 @@ int run_view(const ViewOptions& options) {
   const std::optional<ListenAddress> address = parse_address(options.listen);
   if (!address || !is_loopback(address->host)) {
     print_error(
-        fmt::format("--listen {}: expected an address of this machine alone, such as "
-                    "127.0.0.1:7461; from elsewhere by ssh -L",
+        fmt::format("--listen {}: expected an address of this machine alone, "
+                    "127.0.0.1:PORT; from elsewhere by ssh -L",
                     printable(options.listen)));
     return kExitBadInput;
   }

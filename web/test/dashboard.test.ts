@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
 import {
   assertAccessible,
   assertNoSidewaysScroll,
   closePage,
+  kWeb,
   openBrowser,
   openPage,
   picture,
@@ -429,6 +431,79 @@ test('files by hand: Slurm’s, one after the other, and a snapshot', async () =
   assert.ok(await page.locator('#shown').isHidden());
   watched.faults = watched.faults.filter((fault) => !fault.includes('400'));
   await closePage(watched);
+});
+
+/// Lets go of files over the page, as a person does who drags them there.
+async function drop(page: Page, files: { [name: string]: string }): Promise<void> {
+  const held = await page.evaluateHandle((texts) => {
+    const transfer = new DataTransfer();
+    for (const [name, text] of Object.entries(texts)) transfer.items.add(new File([text], name));
+    return transfer;
+  }, files);
+  for (const event of ['dragenter', 'dragover', 'drop']) {
+    await page.dispatchEvent('#map', event, { dataTransfer: held });
+  }
+}
+
+test('files dropped onto the page: Slurm’s together, one after the other, and a snapshot', async () => {
+  const watched = await open();
+  const { page } = watched;
+  const topology = 'SwitchName=s1 Nodes=n[1-4]\nSwitchName=s2 Nodes=n[5-8]\n';
+  const jobs = JSON.stringify({
+    jobs: [{ job_id: 7, name: 'train', user_name: 'ana', job_state: 'RUNNING', nodes: 'n[4-5]' }],
+    errors: [],
+  });
+  await drop(page, { 'topology.conf': topology, 'squeue.json': jobs });
+  await says(page, '#reading', '2 racks, 8 nodes, 1 job');
+  await says(page, '#state', 'your own files');
+  await drop(page, { 'notes.txt': 'hello' });
+  await says(page, '#trouble', 'notes.txt: expected a snapshot, a topology.conf');
+  await drop(page, {
+    'mine.json': readFileSync(join(kWeb, '..', kFourRacks), 'utf8'),
+  });
+  await says(page, '#reading', '4 racks, 32 nodes, 3 jobs');
+  await drop(page, { 'squeue.json': jobs });
+  await says(page, '#trouble', 'Got the jobs; now drop the topology.conf');
+  await drop(page, { 'topology.conf': topology });
+  await says(page, '#reading', '2 racks, 8 nodes, 1 job');
+  await drop(page, {}); // a drag of something else: nothing happens
+  await says(page, '#reading', '2 racks, 8 nodes, 1 job');
+  await closePage(watched);
+});
+
+test('a what-if that takes long can be stopped, and the server is free again', async () => {
+  const racks = Array.from({ length: 24 }, (_, rack) => ({
+    name: `R${rack}`,
+    uplinks: 1,
+    nodes: Array.from({ length: 8 }, (_, node) => `r${rack}n${node}`),
+  }));
+  const jobs = Array.from({ length: 61 }, (_, job) => ({ id: `j${job}`, workers: [] as string[] }));
+  racks.forEach(({ nodes }, rack) =>
+    nodes.forEach((node, i) => jobs[(rack * 5 + i * 11) % 61]?.workers.push(node)),
+  );
+  const file = folder.write(
+    'hopeless.json',
+    JSON.stringify({ schema: 'monkeytree/snapshot/v1', fabric: { racks }, jobs }),
+  );
+  const { view, address } = await startView(file);
+  const watched = await openPage(browser, address, { reducedMotion: 'reduce' });
+  const { page } = watched;
+  await tab(page, 'What if');
+  const run = page.getByRole('button', { name: 'Fewest moves' });
+  const stop = page.getByRole('button', { name: 'Stop planning' });
+  assert.ok(await stop.isHidden());
+  await page.getByLabel('Uplinks', { exact: true }).fill('1');
+  await run.click();
+  await stop.click();
+  await says(page, '#what-if .verdict', 'Stopped.');
+  assert.ok(await run.evaluate((button) => button === document.activeElement));
+  await page.getByLabel('Uplinks', { exact: true }).fill('9');
+  await run.click();
+  await says(page, '#what-if .verdict', 'Every rack is within its bound');
+  await stop.waitFor({ state: 'hidden' });
+  watched.faults = watched.faults.filter((fault) => !fault.includes('503'));
+  await closePage(watched);
+  await view.stop();
 });
 
 test('files in any order, and what is no such file', async () => {

@@ -190,11 +190,6 @@ test('nothing changes without the token; with it plans are rejected and approved
   await slider.press('Home');
   await waitFor(async () => {
     await slider.press('ArrowRight');
-    console.log(
-      await slider.inputValue(),
-      await slider.getAttribute('max'),
-      await moment.textContent(),
-    );
     return /done.* Move 1 of .*UTC, after a pause of \d+\.\d s\.$/.test(
       (await moment.textContent()) ?? '',
     );

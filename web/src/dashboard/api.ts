@@ -85,6 +85,7 @@ async function ask(path: string, init: RequestInit): Promise<Response> {
   try {
     return await fetch(path, { ...init, credentials: 'omit', cache: 'no-store' });
   } catch {
+    if (init.signal?.aborted) throw new ApiError('stopped');
     throw new ApiError('the program that serves this page does not answer');
   }
 }
@@ -115,13 +116,19 @@ async function call(path: string, init: RequestInit = {}, again = true): Promise
 }
 
 const get = async <T>(path: string): Promise<T> => JSON.parse(await call(path)) as T;
-const post = async <T>(path: string, body: unknown, token?: string): Promise<T> =>
+const post = async <T>(
+  path: string,
+  body: unknown,
+  token?: string,
+  signal: AbortSignal | null = null,
+): Promise<T> =>
   JSON.parse(
     await call(
       path,
       {
         method: 'POST',
         body: JSON.stringify(body),
+        signal,
         ...(token === undefined ? {} : { headers: { Authorization: `Bearer ${token}` } }),
       },
       token === undefined, // what changes the cluster is asked for once
@@ -137,11 +144,11 @@ export const plan = (id: number): Promise<PlanDetail> => get(`/api/v1/plans/${id
 export const planSnapshot = (id: number): Promise<string> => call(`/api/v1/plans/${id}/snapshot`);
 export const history = async (): Promise<JournalEvent[]> =>
   (await get<{ events: JournalEvent[] }>('/api/v1/history?limit=200')).events;
-export const whatIf = (body: {
-  snapshot?: unknown;
-  changes: WhatIfChange[];
-  best_effort: boolean;
-}): Promise<WhatIfAnswer> => post('/api/v1/what-if', body);
+/// `signal`: nobody waits for it any more, and the server stops planning.
+export const whatIf = (
+  body: { snapshot?: unknown; changes: WhatIfChange[]; best_effort: boolean },
+  signal?: AbortSignal,
+): Promise<WhatIfAnswer> => post('/api/v1/what-if', body, undefined, signal);
 export const importTexts = (texts: {
   topology: string;
   jobs: string;

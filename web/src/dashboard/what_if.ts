@@ -84,8 +84,13 @@ export class WhatIf {
   );
   private readonly compute = el('button', { type: 'submit', class: 'primary' }, 'Fewest moves');
   private answer: api.WhatIfAnswer | null = null;
+  private readonly stop = el(
+    'button',
+    { type: 'button', on: { click: () => this.halt() } },
+    'Stop planning',
+  );
   private turn = 0;
-  private planning = false;
+  private planning: AbortController | null = null;
 
   constructor(
     root: HTMLElement,
@@ -126,6 +131,7 @@ export class WhatIf {
           { class: 'bar' },
           el('button', { type: 'button', on: { click: () => this.add() } }, 'Add another'),
           this.compute,
+          this.stop,
           el('button', { type: 'button', on: { click: () => this.reset() } }, 'Start over'),
         ),
         this.list,
@@ -134,6 +140,7 @@ export class WhatIf {
       this.message,
       this.result,
     );
+    this.plans(null);
     this.showFields();
   }
 
@@ -239,6 +246,7 @@ export class WhatIf {
   /// An answer to other changes than those that stand there is taken from the page.
   private forget(): void {
     this.turn++;
+    this.planning?.abort();
     this.result.hidden = true;
     if (this.answer) this.on.show(null);
     this.answer = null;
@@ -266,28 +274,40 @@ export class WhatIf {
     const changes = this.all();
     if (!changes) return;
     const turn = ++this.turn;
-    this.plans(true);
+    const planning = new AbortController();
+    this.plans(planning);
     this.say('Planning …');
     try {
       const snapshot = this.on.snapshot();
-      const answer = await api.whatIf({
-        ...(snapshot === undefined ? {} : { snapshot }),
-        changes,
-        best_effort: this.bestEffort.checked,
-      });
+      const answer = await api.whatIf(
+        {
+          ...(snapshot === undefined ? {} : { snapshot }),
+          changes,
+          best_effort: this.bestEffort.checked,
+        },
+        planning.signal,
+      );
       if (turn === this.turn) this.take(answer);
     } catch (error) {
       if (turn !== this.turn) return;
       this.forget();
       this.say(error instanceof Error ? error.message : String(error));
     } finally {
-      this.plans(false);
+      if (this.planning === planning) this.plans(null);
     }
   }
 
-  private plans(now: boolean): void {
+  private plans(now: AbortController | null): void {
     this.planning = now;
     setEnabled(this.compute, !now);
+    this.stop.hidden = !now;
+  }
+
+  private halt(): void {
+    this.forget();
+    this.plans(null);
+    this.say('Stopped.');
+    this.compute.focus();
   }
 
   private take(answer: api.WhatIfAnswer): void {
