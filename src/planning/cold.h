@@ -26,6 +26,9 @@ struct ColdBound {
   int64_t work = 0;                  ///< table cells
 };
 
+/// Table cells that cost as much as a search node.
+inline constexpr int64_t kCellsPerNode = 1000;
+
 /// O(entries of the groups in those racks), and the work of solve_cover(). Of removals that cost
 /// the same, those are chosen with the least strain: what `strains` says of them, and how hard it
 /// looks to find a place for them.

@@ -11,12 +11,11 @@
 namespace monkeytree {
 namespace {
 
-/// Times that a cover is chosen anew because not all of it finds a place; table cells for each;
-/// what the lack of a place adds to the strain; and cells that cost as much as a search node.
+/// Times that a cover is chosen anew because not all of it finds a place; search nodes that each
+/// may cost; and what the lack of a place adds to the strain.
 constexpr int kLandingRounds = 24;
-constexpr int64_t kCoverCells = 50'000'000;
+constexpr int64_t kCoverNodes = 50'000;
 constexpr int kDropStrain = 3;
-constexpr int64_t kCellsPerNode = 1000;
 /// Search nodes for one rack, for one that others must make room for, and for several at once.
 constexpr int64_t kRackNodes = 200;
 constexpr int64_t kHardNodes = 100;
@@ -68,8 +67,10 @@ class ColdPlanner {
     std::map<ColdAction, int> strains;
     std::vector<ColdAction> dropped = best.dropped;
     for (int round = 1; round < kLandingRounds && !best.dropped.empty() && !stopped(); ++round) {
+      if (best.changes.empty() || work_ > limits_.work / 2) break;  // no room, or no more time
       for (const ColdAction& action : dropped) strains[action] += kDropStrain;
-      ColdBound next = cold_bound(counts_, kCoverCells, strains);
+      const int64_t nodes = std::min(kCoverNodes, (limits_.work - work_) / 4);
+      ColdBound next = cold_bound(counts_, nodes * kCellsPerNode, strains);
       work_ += next.work / kCellsPerNode + 1;
       if (next.evict == cover.evict && next.complete == cover.complete) break;
       cover = std::move(next);

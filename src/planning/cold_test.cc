@@ -183,6 +183,25 @@ TEST(Cold, NearlyFullClustersGetAPlanNearTheBound) {
   }
 }
 
+TEST(Cold, BestEffortLowersTheExcessOfAFullClusterWhateverTheWork) {
+  const Snapshot snapshot = middle_sized(3, 1.0);
+  PlanOptions options;
+  options.best_effort = true;
+  int before = Counts(snapshot).excess();
+  for (const int64_t work : {10'000, 100'000}) {
+    SCOPED_TRACE(work);
+    options.work_limit = work;
+    const Plan answer = plan(snapshot, options);
+    EXPECT_EQ(answer.status, PlanStatus::kFeasible);
+    EXPECT_EQ(excess(fragmentation(apply_rounds(snapshot, answer.rounds)), bounds(snapshot)),
+              answer.excess_after);
+    EXPECT_LT(answer.excess_after, before);
+    EXPECT_EQ(plan(snapshot, options).rounds, answer.rounds);
+    before = answer.excess_after;
+  }
+  EXPECT_LT(before, Counts(snapshot).excess() / 2);
+}
+
 TEST(Cold, StopEndsWithWhatThereIs) {
   const Snapshot snapshot = middle_sized(7, 0.97);
   Counts counts(snapshot);

@@ -12,6 +12,8 @@ constexpr int64_t kGrace = 64;
 /// Search nodes between two questions whether to stop; one may take a millisecond in large
 /// clusters.
 constexpr int64_t kStopEvery = 32;
+/// Racks looked through for options that cost as much as a search node.
+constexpr int64_t kRacksPerNode = 64;
 
 }  // namespace
 
@@ -211,6 +213,7 @@ void Search::branch_landing(int budget) {
   }
   Outlook outlook = look_out(budget);
   for (RackId rack : outlook.racks) {
+    if (++racks_seen_ % kRacksPerNode == 0) ++work_;
     if (done()) break;
     options.clear();
     for (const Pending& part : open) add_opening_options(part, rack, joint, options);

@@ -236,6 +236,7 @@ class Search {
   std::vector<RackId> single_;
   std::vector<char> reached_;
   int64_t landing_steps_ = 0;
+  int64_t racks_seen_ = 0;
   std::vector<int> domain_free_;  // by island and class: Σ free
   std::vector<CountChange> best_;
   std::function<bool()> stop_;

@@ -26,8 +26,8 @@ constexpr int64_t kStepsPerNode = 40;
 constexpr int64_t kLeastWork = 5'000'000;
 /// Racks up to which sweeps over all racks are tried.
 constexpr size_t kSweepRacks = 32;
-/// Table cells of the bound for states with many racks over their bound.
-constexpr int64_t kColdWork = 50'000'000;
+/// Search nodes that the bound for states with many racks over their bound may cost.
+constexpr int64_t kColdWork = 50'000;
 /// Search nodes spent on a plan for such a state.
 constexpr int64_t kColdNodes = 100'000'000;
 /// Racks over their bound from which on the search for all at once is not even tried first.
@@ -123,7 +123,9 @@ class Solver {
     ColdBound cold;
     const bool many = counts_.over().size() > kManyOver;
     if (many) {
-      cold = cold_bound(counts_, share(kColdWork));
+      const int64_t quarter = share(INT64_MAX) / 4;  // the rest is for a plan
+      cold = cold_bound(counts_, std::min(kColdWork, quarter) * kCellsPerNode);
+      used_ += cold.work / kCellsPerNode;
       if (!cold.possible) {
         infeasible();
         if (!cold.conflict.empty()) solution_.conflict = cold.conflict;
@@ -146,7 +148,11 @@ class Solver {
     if (options_.progress) limits.found = [this](int moves) { tell(moves); };
     const ColdPlan plan = cold_plan(counts_, cold, limits);
     used_ += plan.work;
-    if (plan.excess > 0 || (accept_ && !accept_(plan.changes))) return false;
+    if (accept_ && !accept_(plan.changes)) return false;
+    if (plan.excess > 0) {
+      partial_ = {plan.changes, plan.excess};
+      return false;
+    }
     finish(PlanStatus::kFeasible, plan.changes);
     return true;
   }
@@ -250,19 +256,26 @@ class Solver {
       finish(PlanStatus::kOptimal, {});  // nothing moved is already the least
       return;
     }
-    Repair repair(counts_, options_.stop, share(kLeastWork));
-    repair.set_accept(accept_);
-    int reached = 0;
-    const std::vector<CountChange> greedy = repair.run_best_effort(&reached);
-    used_ += repair.work();
+    mend_some();
     budget_ = 1;
-    if (reached == excess) finish(PlanStatus::kFeasible, greedy);
+    if (partial_.excess == excess) finish(PlanStatus::kFeasible, partial_.changes);
     if (exact || solution_.status == PlanStatus::kFeasible) take_turns(excess, false);
     if (settled()) return;
     if (solution_.status == PlanStatus::kUnknown) {
-      finish(PlanStatus::kFeasible, greedy);
+      finish(PlanStatus::kFeasible, partial_.changes);
       solution_.lower_bound = 0;
     }
+  }
+
+  /// What lowers the excess most, of what is known.
+  void mend_some() {
+    if (partial_.excess < counts_.excess()) return;  // many racks, and the work went into that
+    if (counts_.over().size() > kManyOver) plan_cold(ColdBound());
+    if (partial_.excess < counts_.excess()) return;
+    Repair repair(counts_, options_.stop, share(kLeastWork));
+    repair.set_accept(accept_);
+    partial_.changes = repair.run_best_effort(&partial_.excess);
+    used_ += repair.work();
   }
 
   Counts& counts_;
@@ -270,6 +283,11 @@ class Solver {
   const std::function<bool(std::span<const CountChange>)>& accept_;
   Search search_;
   Solution solution_;
+  struct Partial {  // changes that meet some of the bounds
+    std::vector<CountChange> changes;
+    int excess = 1 << 28;
+  };
+  Partial partial_;
   int budget_ = 1;          // no plan has fewer moves
   int64_t used_ = 0;        // work of the helpers
   bool uncertain_ = false;  // nodes refused a set of counts
