@@ -118,17 +118,27 @@ void Workers::accept_all() {
   }
 }
 
-/// Whoever only connects, and says nothing, makes room for others.
+/// Whoever only connects, and says nothing, makes room for others: the oldest of the user who has
+/// the most such connections, so that a flood of one user's keeps no other's out.
 void Workers::drop_oldest_stranger() {
-  size_t strangers = 0;
-  auto oldest = connections_.end();
+  struct Strangers {
+    size_t count = 0;
+    decltype(connections_)::iterator oldest;
+  };
+  std::map<uid_t, Strangers> users;
+  size_t all = 0;
   for (auto one = connections_.begin(); one != connections_.end(); ++one) {
     if (one->second.instance != 0) continue;
-    ++strangers;
-    const bool older = oldest == connections_.end() || one->second.number < oldest->second.number;
-    if (older) oldest = one;
+    Strangers& of = users[one->second.process.user];
+    if (of.count == 0 || one->second.number < of.oldest->second.number) of.oldest = one;
+    ++of.count;
+    ++all;
   }
-  if (strangers > kMaxStrangers) connections_.erase(oldest);
+  if (all <= kMaxStrangers) return;
+  const auto most = std::max_element(users.begin(), users.end(), [](const auto& a, const auto& b) {
+    return a.second.count < b.second.count;
+  });
+  connections_.erase(most->second.oldest);
 }
 
 /// One packet a turn, so that no worker keeps others waiting.
@@ -221,7 +231,7 @@ std::string Workers::why_not_admitted(const Connection& connection, const Worker
   size_t count = 0;
   for (const auto& [instance, worker] : workers_) {
     if (worker->ended || !alive(*worker)) continue;
-    ++count;
+    count += worker->process.user == connection.process.user;
     if (worker->now.name == hello.name && !same_process(*worker)) {
       return fmt::format("worker {} is there already, as process {}", to_string(hello.name),
                          worker->process.process);
@@ -235,7 +245,8 @@ std::string Workers::why_not_admitted(const Connection& connection, const Worker
       return fmt::format("the process speaks for worker {} already", to_string(worker->now.name));
     }
   }
-  return count < options_.max_workers ? "" : fmt::format("more than {} workers", count);
+  if (count < options_.max_workers) return "";
+  return fmt::format("more than {} workers of user {}", count, connection.process.user);
 }
 
 /// The arena behind the descriptor, where it is as the hello says.

@@ -44,7 +44,7 @@ class Workers {
     std::chrono::milliseconds settle{5000};
     /// How long the state of a worker that ended while paused is kept for who may still want it.
     std::chrono::milliseconds keep{3'600'000};
-    size_t max_workers = 256;
+    size_t max_workers = 256;  ///< of one user
     /// The scheduler's job that a process runs in; "" where that cannot be told.
     std::function<std::string(pid_t)> job_of = slurm_job_of;
   };

@@ -214,6 +214,40 @@ TEST_F(WorkersTest, WhoSaysNothingKeepsNobodyOut) {
   EXPECT_FALSE(silent.front().hear().has_value());
 }
 
+TEST_F(WorkersTest, AFloodOfOneUserKeepsNoOtherOut) {
+  if (getuid() != 0) GTEST_SKIP() << "needs root, to be another user";
+  std::filesystem::permissions(folder_ / "", std::filesystem::perms(0755));
+  Arena arena = make_arena();
+  Peer honest = peer();
+  int ready[2], done[2];
+  ASSERT_EQ(pipe(ready), 0);
+  ASSERT_EQ(pipe(done), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    bool good = setuid(65534) == 0;
+    std::vector<Peer> flood;
+    for (int i = 0; i < 200 && good; ++i) flood.push_back(peer());
+    char byte = good ? 'y' : 'n';
+    good = write(ready[1], &byte, 1) == 1 && read(done[0], &byte, 1) == 1;
+    _exit(good ? 0 : 1);
+  }
+  close(ready[1]);
+  close(done[0]);
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  ASSERT_EQ(byte, 'y');
+  // It came before all of them and is the oldest.
+  EXPECT_TRUE(honest.say(hello_for(arena), arena.fd()).ok());
+  const std::optional<ToWorker> answer = honest.hear();
+  EXPECT_TRUE(answer && std::holds_alternative<AgentWelcome>(*answer));
+  EXPECT_EQ(write(done[1], &byte, 1), 1);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  close(ready[0]);
+  close(done[1]);
+}
+
 TEST_F(WorkersTest, AWorkerThatDoesNotReadIsCutOff) {
   Arena arena = make_arena();
   Peer worker = peer();

@@ -119,6 +119,14 @@ absl::Status Controller::recover() {
                                 cancelled ? " and is cancelled by " + **by : ""));
     launch(plan.id, std::move(*migrations), {}, cancelled);
   }
+  // What waited for a person is made anew for the cluster as it is now.
+  plans = parts_.journal.plans(PlanState::kWaiting, rules_.keep_plans);
+  if (!plans.ok()) return plans.status();
+  for (const PlanEntry& plan : *plans) {
+    absl::Status status = parts_.journal.set_plan_state(
+        plan.id, PlanState::kSuperseded, "the controller was started again", parts_.wall_s());
+    if (!status.ok()) return status;
+  }
   return absl::OkStatus();
 }
 
@@ -188,8 +196,8 @@ bool Controller::look(Observation& seen) {
     return false;
   }
   past_ = std::move(*past);
-  held_back_ =
-      held_back(seen.snapshot, rules_.policy, seen.unmovable, hooked(seen.snapshot), past_, now_s);
+  held_back_ = held_back(seen.snapshot, rules_.policy, seen.unmovable,
+                         unhooked(seen.snapshot, agents), past_, now_s);
   for (const auto& [job, when] : failed_jobs_) {
     held_back_.try_emplace(job, "a move of it has just been undone");
   }
@@ -207,22 +215,30 @@ bool Controller::look(Observation& seen) {
   return true;
 }
 
-std::map<std::string, bool> Controller::hooked(const Snapshot& snapshot) const {
-  std::map<std::string, bool> hooked;
+std::map<std::string, std::string> Controller::unhooked(
+    const Snapshot& snapshot, const std::vector<AgentReport>& agents) const {
+  std::map<std::string, std::string> unhooked;
+  // What only looks shows what could be had, before anybody has put the hook into a job.
+  if (rules_.mode == Mode::kObserve) return unhooked;
+  std::set<std::string_view> connected;
+  for (const AgentReport& agent : agents) {
+    if (agent.connected) connected.insert(agent.node);
+  }
   for (size_t g = 0; g < snapshot.groups.size(); ++g) {
     const Group& group = snapshot.groups[GroupId(g)];
     const std::string& job = snapshot.jobs[group.job].id;
-    bool& all = hooked.try_emplace(job, true).first->second;
-    // What only looks shows what could be had, before anybody has put the hook into a job.
-    if (rules_.mode == Mode::kObserve) continue;
-    for (size_t w = 0; w < group.workers.size() && all; ++w) {
-      const auto report =
-          reports_.find({job, snapshot.group_index(GroupId(g)), static_cast<int>(w)});
-      all =
-          report != reports_.end() && report->second.node == snapshot.nodes[group.workers[w]].name;
+    for (size_t w = 0; w < group.workers.size() && !unhooked.contains(job); ++w) {
+      const std::string& node = snapshot.nodes[group.workers[w]].name;
+      const WorkerName name{job, snapshot.group_index(GroupId(g)), static_cast<int>(w)};
+      const auto report = reports_.find(name);
+      if (report != reports_.end() && report->second.node == node) continue;
+      unhooked[job] =
+          connected.contains(node)
+              ? fmt::format("worker {} on {} does not carry the hook", to_string(name), node)
+              : fmt::format("the agent of {} is not connected", node);
     }
   }
-  return hooked;
+  return unhooked;
 }
 
 void Controller::tidy(const Observation& seen) {

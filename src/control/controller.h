@@ -153,7 +153,9 @@ class Controller {
 
   void tell(std::string_view kind, std::string text, std::string data = "{}");
   std::vector<std::string> free_nodes_for(const WorkerName& worker, const std::string& from) const;
-  std::map<std::string, bool> hooked(const Snapshot& snapshot) const;
+  /// Jobs of which no agent has reported some worker, with why.
+  std::map<std::string, std::string> unhooked(const Snapshot& snapshot,
+                                              const std::vector<AgentReport>& agents) const;
 
   Parts parts_;
   ControllerRules rules_;

@@ -190,7 +190,7 @@ bool in_window(const std::vector<Window>& windows, double wall_s) {
 
 std::map<std::string, std::string> held_back(const Snapshot& snapshot, const PolicyRules& rules,
                                              const std::map<std::string, std::string>& unmovable,
-                                             const std::map<std::string, bool>& hooked,
+                                             const std::map<std::string, std::string>& unhooked,
                                              const std::vector<Journal::PastMove>& past,
                                              double now_s) {
   std::map<std::string, JobPast> pasts;
@@ -206,12 +206,12 @@ std::map<std::string, std::string> held_back(const Snapshot& snapshot, const Pol
     if (!job.movable) continue;
     std::string reason;
     const auto books = unmovable.find(job.id);
-    const auto hook = hooked.find(job.id);
+    const auto hook = unhooked.find(job.id);
     const auto before = pasts.find(job.id);
     if (books != unmovable.end()) {
       reason = books->second;
-    } else if (hook == hooked.end() || !hook->second) {
-      reason = "not all of its workers carry the hook";
+    } else if (hook != unhooked.end()) {
+      reason = hook->second;
     } else {
       reason = why_held_back(job, rules, before == pasts.end() ? JobPast() : before->second, now_s);
     }

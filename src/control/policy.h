@@ -42,11 +42,11 @@ struct PolicyRules {
 bool in_window(const std::vector<Window>& windows, double wall_s);
 
 /// Ids of jobs of the snapshot that must not move now, with the reason. `unmovable`: those whose
-/// books could not follow; `hooked`: jobs all of whose workers an agent knows. Jobs that the
+/// books could not follow; `unhooked`: those of which no agent knows some worker. Jobs that the
 /// snapshot itself calls immovable are left out.
 std::map<std::string, std::string> held_back(const Snapshot& snapshot, const PolicyRules& rules,
                                              const std::map<std::string, std::string>& unmovable,
-                                             const std::map<std::string, bool>& hooked,
+                                             const std::map<std::string, std::string>& unhooked,
                                              const std::vector<Journal::PastMove>& past,
                                              double now_s);
 

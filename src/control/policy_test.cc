@@ -72,7 +72,7 @@ class HeldBack : public testing::Test {
   /// Why job A is held back; "" where it is not. Job B never is.
   std::string why() {
     const std::map<std::string, std::string> reasons =
-        held_back(snapshot_, rules_, unmovable_, hooked_, past_, kNow_s);
+        held_back(snapshot_, rules_, unmovable_, unhooked_, past_, kNow_s);
     EXPECT_FALSE(reasons.contains("B"));
     const auto found = reasons.find("A");
     return found == reasons.end() ? "" : found->second;
@@ -85,7 +85,7 @@ class HeldBack : public testing::Test {
   Snapshot snapshot_ = cluster();
   PolicyRules rules_;
   std::map<std::string, std::string> unmovable_;
-  std::map<std::string, bool> hooked_ = {{"A", true}, {"B", true}};
+  std::map<std::string, std::string> unhooked_;
   std::vector<Journal::PastMove> past_;
 };
 
@@ -153,10 +153,8 @@ TEST_F(HeldBack, jobs_that_moved_too_often_or_too_lately) {
 }
 
 TEST_F(HeldBack, jobs_whose_books_or_workers_could_not_follow) {
-  hooked_["A"] = false;
-  EXPECT_EQ(why(), "not all of its workers carry the hook");
-  hooked_.erase("A");
-  EXPECT_EQ(why(), "not all of its workers carry the hook");
+  unhooked_["A"] = "the agent of n1 is not connected";
+  EXPECT_EQ(why(), "the agent of n1 is not connected");
   unmovable_["A"] = "it is suspended";
   EXPECT_EQ(why(), "it is suspended");
   job().movable = false;
