@@ -1,6 +1,8 @@
 #include "agent/agent.h"
 
 #include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -79,6 +81,12 @@ absl::Status Agent::start_staging(const std::vector<std::string>& addresses) {
   absl::StatusOr<std::unique_ptr<StagingServer>> server = StagingServer::start(std::move(staging));
   if (!server.ok()) return server.status();
   staging_ = *std::move(server);
+  struct statfs system {};
+  if (statfs(options_.staging_folder.c_str(), &system) == 0 && system.f_type != TMPFS_MAGIC) {
+    options_.log(LogLevel::kWarning, "staging on a disk",
+                 {{"folder", options_.staging_folder},
+                  {"reason", "it is not in tmpfs: workers wait for the disk while they stand"}});
+  }
   for (const FoundState& found : staging_->found()) {
     const bool whole = found.status.ok();
     options_.log(whole ? LogLevel::kInfo : LogLevel::kWarning,

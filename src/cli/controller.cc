@@ -38,7 +38,7 @@
 #include "service/event_feed.h"
 #include "service/grpc_executor.h"
 #include "service/http_server.h"
-#include "service/token.h"
+#include "service/tokens.h"
 #include "wire/log.h"
 
 namespace monkeytree {
@@ -208,13 +208,13 @@ class Process {
              "insecure: true lets the controller listen on addresses that other machines "
              "reach, and nobody who comes is asked who they are"}});
     }
-    if (config_.token_file.empty()) {
-      log_(LogLevel::kInfo, "no token",
-           {{"text", "changing calls are refused: no token_file is configured"}});
-    } else if (const absl::StatusOr<std::string> token = read_token(config_.token_file);
-               !token.ok()) {
-      log_(LogLevel::kWarning, "no token",
-           {{"text", fmt::format("changing calls are refused: {}", message_of(token.status()))}});
+    if (config_.tokens.empty()) {
+      log_(LogLevel::kInfo, "no tokens",
+           {{"text", "changing calls are refused: no tokens are configured"}});
+    } else if (const absl::StatusOr<std::vector<TokenEntry>> tokens = read_tokens(config_.tokens);
+               !tokens.ok()) {
+      log_(LogLevel::kWarning, "no tokens",
+           {{"text", fmt::format("changing calls are refused: {}", message_of(tokens.status()))}});
     }
   }
 
@@ -309,7 +309,7 @@ class Process {
     Api::Settings settings;
     settings.loopback = is_loopback(config_.http.host);
     settings.insecure = config_.insecure;
-    settings.token_file = config_.token_file;
+    settings.tokens = config_.tokens;
     api_ =
         std::make_unique<Api>(Api::Parts{*controller_, *feed_, metrics_, wall_s,
                                          [this](const std::string& line) {
@@ -404,12 +404,12 @@ std::vector<std::string> obstacles(const ServiceConfig& config) {
   for (const std::string& snapshot : config.recorded.snapshots) {
     must_be_there("scheduler: snapshots", snapshot);
   }
-  if (!config.token_file.empty()) {
-    if (const auto token = read_token(config.token_file); !token.ok()) {
-      out.emplace_back(message_of(token.status()));
+  if (!config.tokens.empty()) {
+    if (const auto tokens = read_tokens(config.tokens); !tokens.ok()) {
+      out.emplace_back(message_of(tokens.status()));
     }
   } else if (config.rules.mode != Mode::kObserve) {
-    out.push_back(fmt::format("mode {} without a token_file: nobody could approve, pause or cancel",
+    out.push_back(fmt::format("mode {} without tokens: nobody could approve, pause or cancel",
                               name_of(config.rules.mode)));
   }
   if (config.http.port != 0 && config.http.port == config.agents.port &&

@@ -39,7 +39,7 @@ constexpr const char* kWhere =
 struct Arguments {
   std::string address, token_file, why, plan;
   int limit = 40;
-  bool json = false, plans = false;
+  bool json = false, plans = false, audit = false;
 };
 
 std::string environment(const char* name) {
@@ -100,24 +100,13 @@ class Session {
   explicit Session(const Arguments& arguments) : arguments_(arguments) {}
 
   /// nullopt after a message; exit_code() then says how to end.
-  std::optional<std::string> get(const std::string& target) { return call("GET", target, "", ""); }
+  std::optional<std::string> get(const std::string& target) { return call("GET", target, ""); }
 
   int change(const std::string& target, std::string_view done) {
-    const std::string file = arguments_.token_file.empty() ? environment("MONKEYTREE_TOKEN_FILE")
-                                                           : arguments_.token_file;
-    std::string token;
-    if (!file.empty()) {
-      const absl::StatusOr<std::string> read = read_token(file);
-      if (!read.ok()) {
-        print_error(message_of(read.status()));
-        return kExitBadInput;
-      }
-      token = *read;
-    }
     Json body = {{"by", user_name()}};
     if (!arguments_.why.empty()) body["why"] = arguments_.why;
     const std::optional<std::string> answer =
-        call("POST", target, body.dump(-1, ' ', false, Json::error_handler_t::replace), token);
+        call("POST", target, body.dump(-1, ' ', false, Json::error_handler_t::replace));
     if (!answer) return exit_code_;
     return print_result(arguments_.json ? *answer : fmt::format("{}\n", done), kExitDone);
   }
@@ -126,7 +115,15 @@ class Session {
 
  private:
   std::optional<std::string> call(std::string_view method, const std::string& target,
-                                  std::string_view body, std::string_view token) {
+                                  std::string_view body) {
+    const std::string file = arguments_.token_file.empty() ? environment("MONKEYTREE_TOKEN_FILE")
+                                                           : arguments_.token_file;
+    std::string token;
+    if (!file.empty()) {
+      const absl::StatusOr<std::string> read = read_token(file);
+      if (!read.ok()) return fail(kExitBadInput, std::string(message_of(read.status())));
+      token = *read;
+    }
     std::string where = arguments_.address;
     if (where.empty()) where = environment("MONKEYTREE_ADDRESS");
     if (where.empty()) where = "127.0.0.1:7460";
@@ -293,33 +290,47 @@ std::string events_text(const Json& events) {
   return out.empty() ? "nothing has happened\n" : out;
 }
 
+std::string calls_text(const Json& calls) {
+  std::string out;
+  for (const Json& call : calls) {
+    const std::string who = text_at(call, "who");
+    const std::string role = text_at(call, "role");
+    const std::string said = text_at(call, "said");
+    out += lines_of(fmt::format("{}  {} from {}: {}{}: {}", local_time(number_at(call, "time_s")),
+                                who.empty() ? "nobody" : fmt::format("{} ({})", who, role),
+                                text_at(call, "from"), text_at(call, "call"),
+                                said.empty() ? "" : " " + said, text_at(call, "outcome")),
+                    4);
+  }
+  return out.empty() ? "nobody has asked for a change\n" : out;
+}
+
 int run_history(const Arguments& arguments) {
   Session session(arguments);
-  const std::optional<std::string> answer = session.get(
-      fmt::format("/api/v1/{}?limit={}", arguments.plans ? "plans" : "history", arguments.limit));
+  const char* what = arguments.plans ? "plans" : arguments.audit ? "audit" : "history";
+  const std::optional<std::string> answer =
+      session.get(fmt::format("/api/v1/{}?limit={}", what, arguments.limit));
   if (!answer) return session.exit_code();
   if (arguments.json) return print_result(*answer, kExitDone);
   const Json json = read_answer(*answer);
-  return print_result(arguments.plans ? plans_text(at(json, "plans"), Paint(colors_wanted()))
-                                      : events_text(at(json, "events")),
-                      kExitDone);
+  const std::string text = arguments.plans   ? plans_text(at(json, "plans"), Paint(colors_wanted()))
+                           : arguments.audit ? calls_text(at(json, "calls"))
+                                             : events_text(at(json, "events"));
+  return print_result(text, kExitDone);
 }
 
 /// A verb with the options that all share.
 std::shared_ptr<Arguments> add_verb(CLI::App& app, const std::string& name,
                                     const std::string& description, const std::string& examples,
-                                    bool changing, int& exit_code,
-                                    const std::function<int(const Arguments&)>& run,
+                                    int& exit_code, const std::function<int(const Arguments&)>& run,
                                     CLI::App** command) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App& verb = add_command(app, name, description, examples + kWhere);
   verb.add_option("--address", arguments->address, "of the controller")->type_name("HOST:PORT");
   verb.add_flag("--json", arguments->json, "what the controller answers, as it is");
-  if (changing) {
-    verb.add_option("--token-file", arguments->token_file,
-                    "holds the token; else MONKEYTREE_TOKEN_FILE names it")
-        ->type_name("FILE");
-  }
+  verb.add_option("--token-file", arguments->token_file,
+                  "holds the token; else MONKEYTREE_TOKEN_FILE names it")
+      ->type_name("FILE");
   verb.callback([arguments, run, &exit_code] { exit_code = run(*arguments); });
   *command = &verb;
   return arguments;
@@ -332,21 +343,24 @@ void add_plan_argument(CLI::App& command, Arguments& arguments) {
 void add_reading(CLI::App& app, int& exit_code) {
   CLI::App* command = nullptr;
   add_verb(app, "status", "how the controller and its cluster are",
-           "Examples:\n  monkeytree status\n  monkeytree status --json", false, exit_code,
-           run_status, &command);
+           "Examples:\n  monkeytree status\n  monkeytree status --json", exit_code, run_status,
+           &command);
   const std::shared_ptr<Arguments> explain =
       add_verb(app, "explain", "why a plan was made, and how it went",
-               "Examples:\n  monkeytree explain 12", false, exit_code, run_explain, &command);
+               "Examples:\n  monkeytree explain 12", exit_code, run_explain, &command);
   add_plan_argument(*command, *explain);
   const std::shared_ptr<Arguments> history =
       add_verb(app, "history", "what has happened, the newest last",
                "Examples:\n  monkeytree history --limit 10\n"
-               "  monkeytree history --plans               the plans, the newest first",
-               false, exit_code, run_history, &command);
+               "  monkeytree history --plans               the plans, the newest first\n"
+               "  monkeytree history --audit               who asked for which change",
+               exit_code, run_history, &command);
   command->add_option("--limit", history->limit, "at most so many lines")
-      ->check(CLI::Range(0, 1000).description(""))
+      ->check(CLI::Range(1, 1000).description(""))
       ->type_name("N");
-  command->add_flag("--plans", history->plans, "plans in place of events");
+  CLI::Option* plans = command->add_flag("--plans", history->plans, "plans in place of events");
+  command->add_flag("--audit", history->audit, "changing calls in place of events")
+      ->excludes(plans);
 }
 
 void add_changing(CLI::App& app, int& exit_code) {
@@ -356,7 +370,7 @@ void add_changing(CLI::App& app, int& exit_code) {
       "Examples:\n  monkeytree approve 12\n\n"
       "The plan is compared with the cluster as it is now; where it does not fit any\n"
       "more it is refused, with what has changed.",
-      true, exit_code,
+      exit_code,
       [](const Arguments& a) {
         return Session(a).change("/api/v1/plans/" + percent_encoded(a.plan) + "/approve",
                                  fmt::format("plan {} begins", a.plan));
@@ -367,7 +381,7 @@ void add_changing(CLI::App& app, int& exit_code) {
       app, "cancel", "drops a waiting plan, undoes a running one",
       "Examples:\n  monkeytree cancel 12\n\n"
       "Of a running plan, migrations that are past `restored` come to their end.",
-      true, exit_code,
+      exit_code,
       [](const Arguments& a) {
         return Session(a).change("/api/v1/plans/" + percent_encoded(a.plan) + "/cancel",
                                  fmt::format("plan {} is cancelled", a.plan));
@@ -379,11 +393,11 @@ void add_changing(CLI::App& app, int& exit_code) {
       "Examples:\n  monkeytree pause --why \"network maintenance\"\n\n"
       "Plans that run come to their end (cancel undoes one). It outlives restarts of\n"
       "the controller, until monkeytree resume.",
-      true, exit_code,
-      [](const Arguments& a) { return Session(a).change("/api/v1/pause", "paused"); }, &command);
+      exit_code, [](const Arguments& a) { return Session(a).change("/api/v1/pause", "paused"); },
+      &command);
   command->add_option("--why", pause->why, "for those who wonder")->type_name("TEXT");
   add_verb(
-      app, "resume", "ends monkeytree pause", "Examples:\n  monkeytree resume", true, exit_code,
+      app, "resume", "ends monkeytree pause", "Examples:\n  monkeytree resume", exit_code,
       [](const Arguments& a) { return Session(a).change("/api/v1/resume", "resumed"); }, &command);
 }
 

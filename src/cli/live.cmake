@@ -7,6 +7,7 @@ monkeytree_library(cli_live
     controller.cc
     live.cc
     notify.cc
+    token.cc
     view.cc
   USES monkeytree_cli monkeytree_kubernetes_live monkeytree_notify_fast monkeytree_grpc_executor
        monkeytree_service spdlog::spdlog nlohmann_json::nlohmann_json)

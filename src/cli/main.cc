@@ -26,6 +26,7 @@
 #include "cli/route.h"
 #include "cli/simulate.h"
 #include "cli/study.h"
+#include "cli/token.h"
 #include "cli/view.h"
 
 namespace monkeytree {
@@ -89,6 +90,7 @@ int run(int argc, char** argv) {
   add_notify(app, exit_code);
   add_live(app, exit_code);
   add_certs(app, exit_code);
+  add_token(app, exit_code);
   add_emulate(app, exit_code);
   add_completion(app, exit_code);
   refuse_empty_values(app);

@@ -106,7 +106,7 @@ class Controller {
 
   ControllerView view() const;
   const ControllerRules& rules() const { return rules_; }
-  const Journal& journal() const { return parts_.journal; }
+  Journal& journal() const { return parts_.journal; }
 
   // Changing calls, each in the journal with who asked. Errors: NotFound, FailedPrecondition with
   // the reason.

@@ -1,7 +1,9 @@
 #include "control/database.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -79,6 +81,9 @@ bool Statement::null(int column) const {
 }
 
 absl::StatusOr<Database> Database::open(const std::string& file) {
+  // Made here, because SQLite would let everybody read it: it names users and commands.
+  const int made = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+  if (made >= 0) close(made);
   sqlite3* raw = nullptr;
   const int code =
       sqlite3_open_v2(file.c_str(), &raw,

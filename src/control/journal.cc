@@ -16,7 +16,8 @@ namespace {
 constexpr std::array<std::string_view, 7> kPlanStates = {
     "proposed", "waiting", "running", "done", "failed", "cancelled", "superseded"};
 
-constexpr std::string_view kTables = R"sql(
+/// What brings a file from one version of the tables to the next, the first from none at all.
+constexpr std::array<std::string_view, Journal::kVersion> kUpgrades = {R"sql(
 CREATE TABLE plans(
   id INTEGER PRIMARY KEY AUTOINCREMENT, made_s REAL NOT NULL, ended_s REAL, state TEXT NOT NULL,
   reason TEXT NOT NULL, approved_by TEXT NOT NULL, moves INTEGER NOT NULL, snapshot TEXT NOT NULL,
@@ -37,7 +38,12 @@ CREATE TABLE events(
   id INTEGER PRIMARY KEY AUTOINCREMENT, time_s REAL NOT NULL, kind TEXT NOT NULL,
   text TEXT NOT NULL, data TEXT NOT NULL);
 CREATE TABLE settings(key TEXT PRIMARY KEY, value TEXT NOT NULL);
-)sql";
+)sql",
+                                                                       R"sql(
+CREATE TABLE audit(
+  id INTEGER PRIMARY KEY AUTOINCREMENT, time_s REAL NOT NULL, who TEXT NOT NULL, role TEXT NOT NULL,
+  address TEXT NOT NULL, call TEXT NOT NULL, said TEXT NOT NULL, outcome TEXT NOT NULL);
+)sql"};
 
 absl::StatusOr<int64_t> read_version(const Database& database) {
   absl::StatusOr<Statement> query = database.prepare("PRAGMA user_version");
@@ -47,12 +53,15 @@ absl::StatusOr<int64_t> read_version(const Database& database) {
   return query->integer(0);
 }
 
-absl::Status make_tables(const Database& database) {
+/// All or nothing: a disk that is full leaves the file as it was.
+absl::Status bring_up_to_date(const Database& database, int64_t version) {
   absl::StatusOr<Transaction> transaction = Transaction::begin(database);
   if (!transaction.ok()) return transaction.status();
-  if (absl::Status status = database.run(kTables); !status.ok()) return status;
-  const std::string version = fmt::format("PRAGMA user_version={}", Journal::kVersion);
-  if (absl::Status status = database.run(version); !status.ok()) return status;
+  for (auto v = static_cast<size_t>(version); v < kUpgrades.size(); ++v) {
+    if (absl::Status status = database.run(kUpgrades[v]); !status.ok()) return status;
+  }
+  const std::string now = fmt::format("PRAGMA user_version={}", Journal::kVersion);
+  if (absl::Status status = database.run(now); !status.ok()) return status;
   return transaction->commit();
 }
 
@@ -118,8 +127,9 @@ absl::StatusOr<Journal> Journal::open(const std::string& file) {
                     "up to {}); use that program, or another file",
                     *version, kVersion));
   }
-  if (*version == 0) {
-    if (absl::Status status = make_tables(*database); !status.ok()) return status;
+  if (*version < kVersion) {
+    absl::Status status = bring_up_to_date(*database, *version);
+    if (!status.ok()) return status;
   }
   return Journal(std::move(*database));
 }
@@ -429,7 +439,42 @@ absl::Status Journal::prune(int keep, int events) {
   absl::StatusOr<Statement> old =
       change("DELETE FROM events WHERE id <= (SELECT ifnull(max(id), 0) FROM events) - ?");
   if (!old.ok()) return old.status();
-  return old->bind(int64_t{events}).run();
+  if (absl::Status status = old->bind(int64_t{events}).run(); !status.ok()) return status;
+  absl::StatusOr<Statement> refused =
+      change("DELETE FROM audit WHERE who='' AND id <= (SELECT ifnull(max(id), 0) FROM audit) - ?");
+  if (!refused.ok()) return refused.status();
+  return refused->bind(int64_t{events}).run();
+}
+
+absl::StatusOr<int64_t> Journal::add_audit(const AuditEntry& entry) {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> insert = change(
+      "INSERT INTO audit(time_s, who, role, address, call, said, outcome) VALUES(?,?,?,?,?,?,?)");
+  if (!insert.ok()) return insert.status();
+  insert->bind(entry.time_s).bind(entry.who).bind(entry.role).bind(entry.from);
+  insert->bind(entry.call).bind(entry.said).bind(entry.outcome);
+  if (absl::Status status = insert->run(); !status.ok()) return status;
+  return database_.last_row();
+}
+
+absl::Status Journal::set_audit_outcome(int64_t id, std::string_view outcome) {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> update = change("UPDATE audit SET outcome=? WHERE id=?");
+  if (!update.ok()) return update.status();
+  return update->bind(outcome).bind(id).run();
+}
+
+absl::StatusOr<std::vector<AuditEntry>> Journal::newest_audit(int limit) const {
+  const std::lock_guard lock(*mutex_);
+  absl::StatusOr<Statement> query = database_.prepare(
+      "SELECT id, time_s, who, role, address, call, said, outcome FROM "
+      "(SELECT * FROM audit ORDER BY id DESC LIMIT ?) ORDER BY id");
+  if (!query.ok()) return query.status();
+  query->bind(int64_t{limit});
+  return rows<AuditEntry>(query, [](const Statement& row) {
+    return AuditEntry{row.integer(0), row.real(1), row.text(2), row.text(3),
+                      row.text(4),    row.text(5), row.text(6), row.text(7)};
+  });
 }
 
 }  // namespace monkeytree

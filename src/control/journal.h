@@ -64,12 +64,25 @@ struct Event {
   std::string data;  ///< JSON for programs
 };
 
+/// A changing call: who asked for what from where, and what came of it.
+struct AuditEntry {
+  int64_t id = 0;
+  double time_s = 0;
+  std::string who;   ///< the token's name; "" where there was none that counts
+  std::string role;  ///< its role; ""
+  std::string from;  ///< numeric address
+  std::string call;  ///< "POST /api/v1/plans/12/approve"
+  std::string said;  ///< what the call said for itself: a name, a reason
+  std::string outcome = "begun";  ///< "OK", or why not; "begun" where a controller died meanwhile
+  friend bool operator==(const AuditEntry&, const AuditEntry&) = default;
+};
+
 /// Thread-safe. Every call that writes has written, and the disk has it, when it returns OK. Errors
 /// are Database's.
 class Journal {
  public:
   /// Version of the tables. An older file is brought up to date, a newer one refused.
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
 
   static absl::StatusOr<Journal> open(const std::string& file);
 
@@ -114,6 +127,12 @@ class Journal {
   /// The newest, oldest first.
   absl::StatusOr<std::vector<Event>> newest_events(int limit) const;
 
+  /// Before the call does anything. Returns the entry's number.
+  absl::StatusOr<int64_t> add_audit(const AuditEntry& entry);
+  absl::Status set_audit_outcome(int64_t id, std::string_view outcome);
+  /// The newest, oldest first.
+  absl::StatusOr<std::vector<AuditEntry>> newest_audit(int limit) const;
+
   /// A value that outlives restarts: the fence, the kill switch.
   absl::Status set(std::string_view key, std::string_view value);
   absl::StatusOr<std::optional<std::string>> get(std::string_view key) const;
@@ -121,7 +140,8 @@ class Journal {
   /// Asked before each write; false refuses it, as a disk that has failed would. For tests.
   void set_gate(std::function<bool()> may_write);
 
-  /// Drops snapshots of plans beyond the newest `keep`, and events beyond the newest `events`.
+  /// Drops snapshots of plans beyond the newest `keep`, and events beyond the newest `events`, as
+  /// well as that many calls refused for want of a token. What people did is kept for good.
   absl::Status prune(int keep, int events);
 
  private:

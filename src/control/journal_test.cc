@@ -14,6 +14,8 @@
 #include <fstream>
 #include <thread>
 
+#include "base/file.h"
+#include "control/database.h"
 #include "control/executor.h"
 
 namespace monkeytree {
@@ -105,6 +107,13 @@ TEST_F(JournalTest, gives_plans_back) {
   EXPECT_EQ(plan->plan, entry.plan);
   EXPECT_EQ(plan->decision, entry.decision);
   EXPECT_FALSE(journal.plan(id + 1).value());
+}
+
+TEST_F(JournalTest, is_not_for_everybody_to_read) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    const auto others = std::filesystem::perms::others_all;
+    EXPECT_EQ(entry.status().permissions() & others, std::filesystem::perms::none) << entry.path();
+  }
 }
 
 TEST_F(JournalTest, lists_plans_newest_first_by_state) {
@@ -288,6 +297,50 @@ TEST_F(JournalTest, survives_the_kill_of_its_process) {
   const Journal journal = open();
   EXPECT_THAT(journal.unfinished().value(), ElementsAre(migration(1, 0, 0, "a", "b")));
   EXPECT_THAT(journal.steps(1).value(), SizeIs(1));
+}
+
+TEST_F(JournalTest, keeps_who_asked_for_what) {
+  Journal journal = open();
+  AuditEntry one;
+  one.time_s = 5;
+  one.who = "ann";
+  one.role = "operate";
+  one.from = "10.0.0.7";
+  one.call = "POST /api/v1/pause";
+  one.said = "night";
+  one.id = journal.add_audit(one).value();
+  EXPECT_EQ(journal.newest_audit(10)->at(0).outcome, "begun");
+  ASSERT_TRUE(journal.set_audit_outcome(one.id, "OK").ok());
+  one.outcome = "OK";
+  AuditEntry refused;
+  refused.call = "POST /api/v1/resume";
+  refused.outcome = "401";
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(journal.add_audit(refused).ok());
+  EXPECT_THAT(*journal.newest_audit(2), SizeIs(2));
+  ASSERT_TRUE(journal.prune(10, 3).ok());
+  const std::vector<AuditEntry> left = *journal.newest_audit(10);
+  ASSERT_THAT(left, SizeIs(4)) << "refusals go, what people did stays";
+  EXPECT_EQ(left[0], one);
+}
+
+TEST_F(JournalTest, brings_an_older_file_up_to_date) {
+  {
+    const absl::StatusOr<Database> database = Database::open(file_);
+    const absl::StatusOr<std::string> old =
+        read_file(std::string(MONKEYTREE_TEST_DATA) + "/journal/version1.sql");
+    ASSERT_TRUE(old.ok()) << old.status();
+    const absl::Status status = database->run(*old);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  for (int i = 0; i < 2; ++i) {  // the second time it is of this version
+    Journal journal = open();
+    EXPECT_EQ((*journal.plan(1))->approved_by, "ann");
+    EXPECT_EQ((*journal.plan(2))->state, PlanState::kRunning);
+    EXPECT_EQ(journal.newest_events(10)->at(0).text, "plan 1: 2 moves (optimal)");
+    EXPECT_EQ(**journal.get("paused"), "by ann");
+    EXPECT_TRUE(journal.add_audit({}).ok());
+    EXPECT_THAT(*journal.newest_audit(10), SizeIs(i + 1));
+  }
 }
 
 TEST_F(JournalTest, refuses_a_newer_version) {

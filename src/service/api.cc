@@ -15,7 +15,6 @@
 #include "service/api_input.h"
 #include "service/api_json.h"
 #include "service/page.h"
-#include "service/token.h"
 
 namespace monkeytree {
 namespace {
@@ -61,9 +60,12 @@ absl::Status only(const HttpRequest& request, std::initializer_list<std::string_
   return absl::OkStatus();
 }
 
-/// Who asked, for the journal. The name is the client's own word for itself.
+/// Who asked, for the journal: the token's name, and the client's own word for itself.
 std::string asked_by(const Change& change, const HttpRequest& request) {
-  return fmt::format("{} at {}", change.by.empty() ? "somebody" : change.by, request.peer);
+  if (change.by.empty() || change.by == request.caller) {
+    return fmt::format("{} at {}", request.caller, request.peer);
+  }
+  return fmt::format("{} ({}) at {}", request.caller, change.by, request.peer);
 }
 
 }  // namespace
@@ -80,7 +82,7 @@ bool Gate::pass(Clock::time_point now) {
 }
 
 std::span<const Api::Route> Api::routes() {
-  static constexpr std::array<Route, 25> kRoutes = {{
+  static constexpr std::array<Route, 28> kRoutes = {{
       {"GET", "/api/v1/status", &Api::status},
       {"GET", "/api/v1/snapshot", &Api::snapshot},
       {"GET", "/api/v1/fragmentation", &Api::fragmentation},
@@ -91,21 +93,24 @@ std::span<const Api::Route> Api::routes() {
       {"GET", "/api/v1/agents", &Api::agents},
       {"GET", "/api/v1/events", &Api::events},
       {"GET", "/api/v1/history", &Api::history},
-      {"GET", "/api/v1/openapi.json", &Api::openapi},
-      {"POST", kNotify, &Api::notify},
+      {"GET", "/api/v1/audit", &Api::audit},
+      {"GET", "/api/v1/openapi.json", &Api::openapi, Route::kOpen},
+      {"POST", "/api/v1/session", &Api::open_session, Route::kOpen},
+      {"DELETE", "/api/v1/session", &Api::close_session, Route::kOpen},
+      {"POST", kNotify, &Api::notify, Route::kOpen},  // asks for a token itself
       {"POST", TryApi::kWhatIf, &Api::what_if},
       {"POST", TryApi::kImport, &Api::import},
-      {"POST", "/api/v1/plans/{id}/approve", &Api::approve, true},
-      {"POST", "/api/v1/plans/{id}/cancel", &Api::cancel, true},
-      {"POST", "/api/v1/pause", &Api::pause, true},
-      {"POST", "/api/v1/resume", &Api::resume, true},
+      {"POST", "/api/v1/plans/{id}/approve", &Api::approve, Route::kApprove},
+      {"POST", "/api/v1/plans/{id}/cancel", &Api::cancel, Route::kApprove},
+      {"POST", "/api/v1/pause", &Api::pause, Route::kOperate},
+      {"POST", "/api/v1/resume", &Api::resume, Route::kOperate},
       {"GET", "/metrics", &Api::metrics_page},
-      {"GET", "/healthz", &Api::healthz},
-      {"GET", "/readyz", &Api::readyz},
-      {"GET", "/", &Api::page},
-      {"GET", "/app.js", &Api::page},
-      {"GET", "/app.css", &Api::page},
-      {"GET", "/panel", &Api::page},
+      {"GET", "/healthz", &Api::healthz, Route::kOpen},
+      {"GET", "/readyz", &Api::readyz, Route::kOpen},
+      {"GET", "/", &Api::page, Route::kOpen},
+      {"GET", "/app.js", &Api::page, Route::kOpen},
+      {"GET", "/app.css", &Api::page, Route::kOpen},
+      {"GET", "/panel", &Api::page, Route::kOpen},
   }};
   return kRoutes;
 }
@@ -165,8 +170,11 @@ HttpResponse Api::answer(const HttpRequest& request) {
       wrong.headers["Allow"] = allowed;
       return wrong;
     }
-    if (route->changing) {
-      if (std::optional<HttpResponse> no = without_token(request)) return *std::move(no);
+    if (route->kind == Route::kApprove || route->kind == Route::kOperate) {
+      return change(*route, request, id);
+    }
+    if (route->kind == Route::kRead && !settings_.loopback) {
+      if (std::optional<HttpResponse> no = refuse_reader(request)) return *std::move(no);
     }
     return (this->*route->answer)(request, id);
   }();
@@ -185,24 +193,14 @@ void Api::refused(const std::string& line) {
   if (parts_.refused && refusals_.pass(Clock::now())) parts_.refused(line);
 }
 
-std::optional<HttpResponse> Api::without_token(const HttpRequest& request) const {
-  if (settings_.token_file.empty()) {
-    return http_error(403, fmt::format("changing calls need a token, and the controller has none: "
-                                       "make one with {} and name the file in its configuration "
-                                       "as token_file",
-                                       how_to_make_token("")));
-  }
-  const absl::StatusOr<std::string> token = read_token(settings_.token_file);
-  if (!token.ok()) return http_error(403, message_of(token.status()));
-  constexpr std::string_view kBearer = "Bearer ";
-  const std::string_view given = request.header("authorization");
-  if (given.starts_with(kBearer) && same_token(given.substr(kBearer.size()), *token)) {
-    return std::nullopt;
-  }
-  HttpResponse response = http_error(
-      401, given.empty() ? "expected a token: Authorization: Bearer TOKEN" : "not our token");
-  response.headers["WWW-Authenticate"] = "Bearer";
-  return response;
+HttpResponse Api::audit(const HttpRequest& request, std::string_view /*id*/) {
+  if (absl::Status status = only(request, {"limit"}); !status.ok()) return http_error(status);
+  const absl::StatusOr<int64_t> limit =
+      number_in_query(request, "limit", kUsuallyListed, kMostListed);
+  if (!limit.ok()) return http_error(limit.status());
+  const absl::StatusOr<std::vector<AuditEntry>> entries =
+      parts_.controller.journal().newest_audit(static_cast<int>(*limit));
+  return entries.ok() ? json_answer(audit_json(*entries)) : http_error(entries.status());
 }
 
 HttpResponse Api::status(const HttpRequest& /*request*/, std::string_view /*id*/) {
@@ -324,7 +322,7 @@ HttpResponse Api::page(const HttpRequest& request, std::string_view /*id*/) {
 
 HttpResponse Api::notify(const HttpRequest& request, std::string_view /*id*/) {
   if (!is_loopback(request.peer)) {
-    if (std::optional<HttpResponse> no = without_token(request)) return std::move(*no);
+    if (std::optional<HttpResponse> no = refuse_reader(request)) return *std::move(no);
   }
   const absl::StatusOr<std::string> why = parse_notification(request.body);
   if (!why.ok()) return http_error(why.status());

@@ -13,6 +13,7 @@
 #include "service/event_feed.h"
 #include "service/http_message.h"
 #include "service/metrics.h"
+#include "service/tokens.h"
 
 namespace monkeytree {
 
@@ -29,8 +30,8 @@ class Gate {
   std::optional<std::chrono::steady_clock::time_point> last_;
 };
 
-/// The HTTP interface of a controller: docs/api.md and openapi.json. Reading needs no token,
-/// changing does. Thread-safe.
+/// The HTTP interface of a controller: docs/api.md and openapi.json. Changing needs a token, and so
+/// does reading where others than this machine are answered. Thread-safe.
 class Api {
  public:
   struct Parts {
@@ -41,9 +42,9 @@ class Api {
     std::function<void(const std::string&)> refused;  ///< a line for the log; may be empty
   };
   struct Settings {
-    bool loopback = true;    ///< listens on loopback: other names of us are not answered to
-    bool insecure = false;   ///< as configured; shown
-    std::string token_file;  ///< "": changing calls are refused
+    bool loopback = true;   ///< listens on loopback: other names of us are not answered to
+    bool insecure = false;  ///< as configured; shown
+    std::string tokens;     ///< file of tokens.h; "": what needs a token is refused
     double notifications_per_s = 10, notification_burst = 50;
     TryApi::Limits tries;
   };
@@ -63,13 +64,22 @@ class Api {
   struct Route {
     std::string_view method, path;  ///< "{id}" stands for one segment
     HttpResponse (Api::*answer)(const HttpRequest& request, std::string_view id);
-    bool changing = false;  ///< needs the token
+    enum Kind : uint8_t {
+      kOpen,     ///< needs no token
+      kRead,     ///< needs one off loopback
+      kApprove,  ///< changes: needs a token of that role, and is written down
+      kOperate,
+    } kind = kRead;
   };
   static std::span<const Route> routes();
 
  private:
   const Route* find(const HttpRequest& request, std::string& id, std::string& allowed) const;
-  std::optional<HttpResponse> without_token(const HttpRequest& request) const;
+  /// The token of who asks. Where there is none, or its role is not `needed`, `no` is what to
+  /// answer.
+  std::optional<TokenEntry> caller(const HttpRequest& request, Role needed, HttpResponse& no) const;
+  std::optional<HttpResponse> refuse_reader(const HttpRequest& request) const;
+  HttpResponse change(const Route& route, const HttpRequest& request, std::string_view id);
   void log_refusal(const HttpRequest& request, const HttpResponse& response);
 
   HttpResponse status(const HttpRequest& request, std::string_view id);
@@ -82,6 +92,9 @@ class Api {
   HttpResponse agents(const HttpRequest& request, std::string_view id);
   HttpResponse events(const HttpRequest& request, std::string_view id);
   HttpResponse history(const HttpRequest& request, std::string_view id);
+  HttpResponse audit(const HttpRequest& request, std::string_view id);
+  HttpResponse open_session(const HttpRequest& request, std::string_view id);
+  HttpResponse close_session(const HttpRequest& request, std::string_view id);
   HttpResponse openapi(const HttpRequest& request, std::string_view id);
   HttpResponse what_if(const HttpRequest& request, std::string_view id);
   HttpResponse import(const HttpRequest& request, std::string_view id);
@@ -99,7 +112,7 @@ class Api {
   const Settings settings_;
   TryApi try_;
   Gate notifications_;
-  Gate refusals_{5, 20};
+  Gate refusals_{5, 20}, audited_refusals_{1, 20};
   std::mutex late_mutex_;
   bool late_ = false;
 };

@@ -216,4 +216,19 @@ std::string history_json(const std::vector<Event>& events) {
   return text_of_json({{"events", list}});
 }
 
+std::string audit_json(const std::vector<AuditEntry>& entries) {
+  Json list = Json::array();
+  for (const AuditEntry& entry : entries) {
+    list.push_back({{"id", entry.id},
+                    {"time_s", entry.time_s},
+                    {"who", entry.who},
+                    {"role", entry.role},
+                    {"from", entry.from},
+                    {"call", entry.call},
+                    {"said", entry.said},
+                    {"outcome", entry.outcome}});
+  }
+  return text_of_json({{"calls", list}});
+}
+
 }  // namespace monkeytree

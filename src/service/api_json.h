@@ -23,5 +23,6 @@ std::string routes_json(const ControllerView& view);
 std::string agents_json(const ControllerView& view);
 std::string event_json(const Event& event);  ///< one line
 std::string history_json(const std::vector<Event>& events);
+std::string audit_json(const std::vector<AuditEntry>& entries);
 
 }  // namespace monkeytree

@@ -77,7 +77,7 @@ class ConfigReader {
 
   void read(const YamlValue& root) {
     const YamlMap map =
-        root.map({"mode", "scheduler", "listen", "insecure", "journal", "token_file", "poll_s",
+        root.map({"mode", "scheduler", "listen", "insecure", "journal", "tokens", "poll_s",
                   "coalesce_ms", "planning", "history", "policy", "steps", "log_level"});
     const Section section(map);
     ControllerRules& rules = config_.rules;
@@ -88,7 +88,7 @@ class ConfigReader {
     }
     section.flag("insecure", config_.insecure);
     section.text("journal", config_.journal);
-    section.text("token_file", config_.token_file);
+    section.text("tokens", config_.tokens);
     section.name("log_level", config_.log_level, kLevels);
     section.number("poll_s", rules.poll_s, 0.1, 86400);
     section.integer("coalesce_ms", rules.coalesce_ms, 0, 60'000);

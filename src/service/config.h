@@ -48,7 +48,7 @@ struct ServiceConfig {
   ListenAddress agents{"127.0.0.1", 7461};
   bool insecure = false;  ///< other addresses than loopback are allowed, without identity
   std::string journal = "/var/lib/monkeytree/journal.db";
-  std::string token_file;          ///< "": changing calls are refused
+  std::string tokens;              ///< file of tokens.h; "": changing calls are refused
   std::string log_level = "info";  ///< "debug", "info", "warn" or "error"
 };
 

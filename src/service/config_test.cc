@@ -109,7 +109,7 @@ listen:
   agents: "[fd00::1]:0"
 insecure: true
 journal: "j.db"
-token_file: "/etc/token"
+tokens: "/etc/tokens"
 log_level: debug
 poll_s: 5.5
 coalesce_ms: 20
@@ -170,7 +170,7 @@ TEST(Config, DefaultsAreTheSafeOnes) {
   EXPECT_FALSE(config.insecure);
   EXPECT_TRUE(is_loopback(config.http.host));
   EXPECT_TRUE(is_loopback(config.agents.host));
-  EXPECT_EQ(config.token_file, "");
+  EXPECT_EQ(config.tokens, "");
 }
 
 TEST(Config, FaultsSayWhere) {

@@ -129,8 +129,8 @@ std::string write_config(const ServiceConfig& config) {
   std::string out = fmt::format("mode: {}\n", name_of(rules.mode)) + scheduler_text(config);
   out += fmt::format("listen:\n  http: \"{}\"\n  agents: \"{}\"\ninsecure: {}\n",
                      to_string(config.http), to_string(config.agents), config.insecure);
-  out += fmt::format("journal: {}\ntoken_file: {}\nlog_level: {}\n", quoted(config.journal),
-                     quoted(config.token_file), config.log_level);
+  out += fmt::format("journal: {}\ntokens: {}\nlog_level: {}\n", quoted(config.journal),
+                     quoted(config.tokens), config.log_level);
   out += fmt::format("poll_s: {}\ncoalesce_ms: {}\n", rules.poll_s, rules.coalesce_ms);
   out += fmt::format("planning:\n  observe_limit_s: {}\n  plan_limit_s: {}\n  plans_at_once: {}\n",
                      rules.observe_limit_s, rules.plan_limit_s, rules.plans_at_once);

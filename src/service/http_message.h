@@ -24,10 +24,11 @@ struct HttpRequest {
   std::map<std::string, std::string, std::less<>> query;
   std::map<std::string, std::string, std::less<>> headers;  ///< names in lower case, each once
   std::string body;
-  std::string peer;  ///< numeric address of who asks
   /// Whether nobody waits for the answer any more, so that computing it may end; empty: somebody
   /// does.
   std::function<bool()> forsaken;
+  std::string peer;    ///< numeric address of who asks
+  std::string caller;  ///< the name of their token, once that is known
 
   /// "" where there is none.
   std::string_view header(std::string_view name) const;

@@ -10,14 +10,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "base/sha256.h"
-
 namespace monkeytree {
-
-std::string how_to_make_token(std::string_view file) {
-  return fmt::format("(umask 077; head -c 32 /dev/urandom | base64 > {})",
-                     file.empty() ? "FILE" : file);
-}
 
 absl::StatusOr<std::string> read_token(const std::string& file) {
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -27,7 +20,7 @@ absl::StatusOr<std::string> read_token(const std::string& file) {
         fmt::format("token file {}: cannot open: {}", file, std::generic_category().message(error));
     if (error != ENOENT) return absl::FailedPreconditionError(message);
     return absl::NotFoundError(
-        fmt::format("{}; make one with: {}", message, how_to_make_token(file)));
+        fmt::format("{}; make one with: monkeytree token add NAME --out {}", message, file));
   }
   struct stat info {};
   std::array<char, kMaxToken + 2> buffer{};
@@ -58,17 +51,6 @@ absl::StatusOr<std::string> read_token(const std::string& file) {
     return refused("a token with blanks or other than ASCII");
   }
   return std::string(token);
-}
-
-bool same_token(std::string_view one, std::string_view other) {
-  // Digests of equal length, so that neither length nor first difference shows in the time.
-  const std::string a = sha256(one);
-  const std::string b = sha256(other);
-  unsigned difference = 0;
-  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
-    difference |= static_cast<unsigned>(a[i] ^ b[i]);
-  }
-  return difference == 0 && a.size() == b.size() && !a.empty();
 }
 
 }  // namespace monkeytree

@@ -11,15 +11,10 @@ namespace monkeytree {
 inline constexpr size_t kMinToken = 16;
 inline constexpr size_t kMaxToken = 1024;
 
-/// The token in a file: its first line, visible ASCII. The file must be a regular one that only its
-/// owner may read or write, and its owner must be us or root, unless we are root.
-/// FailedPrecondition says what is wrong and how to mend it; NotFound where there is no file.
+/// The secret of a token (tokens.h) in its owner's file: its first line, visible ASCII. The file
+/// must be a regular one that only its owner may read or write, and its owner must be us or root,
+/// unless we are root. FailedPrecondition says what is wrong and how to mend it; NotFound where
+/// there is no file.
 absl::StatusOr<std::string> read_token(const std::string& file);
-
-/// In time that does not depend on where they differ.
-bool same_token(std::string_view one, std::string_view other);
-
-/// How a token file is made, for messages.
-std::string how_to_make_token(std::string_view file);
 
 }  // namespace monkeytree

@@ -22,6 +22,7 @@
 
 #include "cluster/fragmentation.h"
 #include "inventory/slurm_scheduler.h"
+#include "service/tokens.h"
 
 namespace monkeytree {
 namespace {
@@ -139,13 +140,12 @@ LiveSystem::~LiveSystem() {
 
 void LiveSystem::write_configuration(const Options& options) {
   {
-    std::ofstream token(file("token"));
-    token << kToken << "\n";
+    std::ofstream tokens(file("tokens"));
+    tokens << write_tokens({{"test", Role::kOperate, digest_of(kToken), "2026-01-01"}});
   }
-  chmod(file("token").c_str(), 0600);
   std::ofstream(file("controller.yaml"))
-      << fmt::format("mode: {}\njournal: {}\ntoken_file: {}\n", options.mode, file("journal.db"),
-                     file("token"))
+      << fmt::format("mode: {}\njournal: {}\ntokens: {}\n", options.mode, file("journal.db"),
+                     file("tokens"))
       << fmt::format("listen: {{http: '127.0.0.1:{}', agents: '127.0.0.1:{}'}}\n", http_port_,
                      agents_port_)
       << fmt::format("scheduler: {{kind: slurm, topology: {}, slurm_conf: {}, uplinks: '{}'}}\n",

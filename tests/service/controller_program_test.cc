@@ -25,6 +25,7 @@ using std::chrono::steady_clock;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::StartsWith;
 
 const std::string kRecorded = "scheduler: {kind: recorded, snapshots: [" +
@@ -85,10 +86,16 @@ TEST(ControllerProgram, ObservesAndExplains) {
   EXPECT_EQ(controller.run({"explain", "../status"}).exit_code, 2);
 }
 
-TEST(ControllerProgram, ChangingNeedsTheTokenOfItsFile) {
+TEST(ControllerProgram, ChangingNeedsAToken) {
   TemporaryFolder secrets;
-  const std::string token = token_in(secrets);
-  RunningController controller(kRecorded + "token_file: " + token + "\n");
+  const std::string tokens = secrets.path() + "/tokens", token = secrets.path() + "/ann";
+  const auto add = [&](const std::string& name, const std::string& role) {
+    return run_program({"token", "add", name, "--role", role, "--tokens", tokens, "--out",
+                        secrets.path() + "/" + name});
+  };
+  EXPECT_EQ(add("ann", "operate").exit_code, 0);
+  EXPECT_EQ(add("bob", "approve").exit_code, 0);
+  RunningController controller(kRecorded + "tokens: " + tokens + "\n");
   ProgramRun run = controller.run({"pause", "--why", "night"});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("MONKEYTREE_TOKEN_FILE names its file"));
@@ -108,10 +115,58 @@ TEST(ControllerProgram, ChangingNeedsTheTokenOfItsFile) {
   controller.start();
   EXPECT_THAT(controller.run({"status"}).out, HasSubstr("paused by "));
   EXPECT_EQ(controller.run({"resume", "--token-file", token}).out, "resumed\n");
+  run = controller.run({"pause", "--token-file", secrets.path() + "/bob"});
+  EXPECT_EQ(run.exit_code, 2) << run.out;
+  EXPECT_THAT(run.err, HasSubstr("the token of bob may approve"));
+  run = controller.run({"history", "--audit"});
+  EXPECT_THAT(run.out, AllOf(HasSubstr("nobody from 127.0.0.1: POST /api/v1/pause"),
+                             HasSubstr("ann (operate) from 127.0.0.1: POST /api/v1/resume"),
+                             HasSubstr("bob (approve) from 127.0.0.1: POST /api/v1/pause")));
+  expect_within_80_columns(run.out);
+  EXPECT_EQ(Json::parse(controller.run({"history", "--audit", "--json"}).out)["calls"].size(), 6U);
+  // Revoked while the controller runs.
+  EXPECT_EQ(run_program({"token", "revoke", "ann", "--tokens", tokens}).exit_code, 0);
+  run = controller.run({"resume", "--token-file", token});
+  EXPECT_THAT(run.err, HasSubstr("not our token"));
   chmod(token.c_str(), 0644);
   run = controller.run({"resume", "--token-file", token});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("others may read"));
+}
+
+TEST(TokenProgram, AddsListsAndRevokes) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/tokens", out = folder.path() + "/out";
+  const auto token = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "token");
+    arguments.insert(arguments.end(), {"--tokens", file});
+    return run_program(arguments);
+  };
+  ProgramRun run = token({"list"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("token add"));
+  run = token({"add", "ann"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, StartsWith("mt-"));
+  EXPECT_THAT(folder.read("tokens"), Not(HasSubstr(run.out.substr(0, 67))));
+  struct stat info {};
+  ASSERT_EQ(stat(file.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777U, 0640U);
+  run = token({"add", "bob", "--role", "operate", "--out", out});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, Not(HasSubstr("mt-")));
+  ASSERT_EQ(stat(out.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777U, 0600U);
+  run = token({"list"});
+  EXPECT_THAT(run.out, AllOf(HasSubstr("ann   read"), HasSubstr("bob   operate")));
+  EXPECT_EQ(token({"add", "ann"}).exit_code, 2) << "has one already";
+  EXPECT_EQ(token({"add", "x", "--out", out}).exit_code, 2) << "would overwrite";
+  EXPECT_EQ(token({"add", "a b"}).exit_code, 2);
+  EXPECT_EQ(token({"add", "x", "--role", "root"}).exit_code, 2);
+  EXPECT_EQ(token({"revoke", "nobody"}).exit_code, 2);
+  EXPECT_EQ(token({"revoke", "ann"}).exit_code, 0);
+  EXPECT_THAT(token({"list"}).out, Not(HasSubstr("ann")));
+  EXPECT_EQ(run_program({"token", "add", "x", "--tokens", "/no/such/folder/tokens"}).exit_code, 1);
 }
 
 TEST(ControllerProgram, EndsCleanlyAndGoesOn) {
@@ -152,7 +207,7 @@ TEST(ControllerProgram, AConfigurationIsChecked) {
   EXPECT_THAT(run_program({"controller", "--config", away, "--check"}).err,
               AllOf(HasSubstr("journal: there is no /nowhere\n"),
                     HasSubstr("topology: there is no /nowhere/topology.conf\n"),
-                    HasSubstr("mode enforce without a token_file"),
+                    HasSubstr("mode enforce without tokens"),
                     HasSubstr("http and agents are the same address")));
   const std::string bad = folder.write("bad.yaml", kRecorded + "moed: enforce\n");
   const ProgramRun refused = run_program({"controller", "--config", bad});

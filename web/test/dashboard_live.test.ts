@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -18,6 +19,7 @@ import { Folder, Running, startController } from './lib/servers';
 /// The page beside running controllers.
 
 const kToken = '0123456789abcdef-secret';
+const digest = (secret: string): string => createHash('sha256').update(secret).digest('hex');
 const kPolicy =
   'policy: {min_age_s: 0, min_left_s: 0, cool_down_s: 0, loop_s: 0, pay_back: 0,\n' +
   '         moves_per_job: 1000, moves_per_hour: 10000}\n';
@@ -146,7 +148,7 @@ test('nothing changes without the token; with it plans are rejected and approved
   await waitFor(() => existsSync(socket));
   const { controller, address, agents } = await startController(
     folder,
-    `mode: recommend\ntoken_file: ${folder.write('token', `${kToken}\n`)}\n` +
+    `mode: recommend\ntokens: ${folder.write('tokens', `ann approve ${digest(kToken)} 2026-01-01\n`)}\n` +
       `scheduler: {kind: emulated, socket: ${socket}}\npoll_s: 1\n${kPolicy}`,
   );
   const nodes = [0, 1, 2, 3].flatMap((rack) => [0, 1, 2, 3].map((node) => `r${rack}n${node}`));
@@ -170,19 +172,19 @@ test('nothing changes without the token; with it plans are rejected and approved
       return until();
     });
   const says_now = (text: RegExp) => async (): Promise<boolean> => text.test(await verdict());
-  await press(/^Reject plan/, says_now(/Type the token first/));
+  await press(/^Reject plan/, says_now(/Type your token first/));
   await says(page, '#plans .card', /Plan \d+: \d+ move/);
   await assertAccessible(page, 'approvals');
   await picture(page, 'dashboard-approvals');
   await page.getByLabel('Token').fill('another-token-than-ours');
   await press(/^Reject plan/, says_now(/not our token/));
   await page.getByLabel('Token').fill(kToken);
-  await page.getByLabel('Your name').fill('alice');
+  await page.getByLabel('Your name').fill('Alice');
   await press(/^Reject plan/, says_now(/is rejected/));
   const events = async (): Promise<string> =>
     (await page.locator('#history .events').textContent()) ?? '';
   await press(/^Approve plan/, async () => /plan \d+: done/.test(await events()));
-  assert.match(await events(), /alice at 127\.0\.0\.1/);
+  assert.match(await events(), /ann \(Alice\) at 127\.0\.0\.1/);
   // What was moved, when, and how long its job paused.
   await tab(page, 'History');
   const slider = page.getByLabel('Moves in the journal');

@@ -107,7 +107,7 @@ export class Approvals {
     if (token === '') {
       setText(
         this.message,
-        'Type the token first: it is in the file that the controller names as token_file.',
+        'Type your token first: monkeytree token add NAME --role approve makes one.',
       );
       this.token.field.focus();
       return;
