@@ -178,6 +178,7 @@ void Agent::apply_routes(const std::vector<RouteInstruction>& routes) {
   const std::lock_guard lock(mutex_);
   routes_ = routes;
   options_.log(LogLevel::kInfo, "routes", {{"flows", std::to_string(routes.size())}});
+  if (options_.on_routes) options_.on_routes(routes);
   if (options_.routes_file.empty()) return;
   nlohmann::ordered_json out = nlohmann::ordered_json::array();
   for (const RouteInstruction& route : routes) {

@@ -32,6 +32,8 @@ struct AgentOptions {
   /// Where staged state is kept, so that it outlives this process; "": nowhere but in it.
   std::string staging_folder;
   std::string routes_file;  ///< where route instructions are written; "": nowhere
+  /// Told of route instructions when they come; returns at once.
+  std::function<void(const std::vector<RouteInstruction>&)> on_routes;
   /// Remembers the highest fence, so that a restart does not let an older controller in; "": only
   /// in memory.
   std::string fence_file;

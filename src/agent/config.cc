@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/yaml.h"
+#include "routing/packet_header.h"
 #include "wire/agent_messages.h"
 
 namespace monkeytree {
@@ -38,15 +39,29 @@ std::optional<int64_t> parse_bytes(std::string_view text) {
   return std::nullopt;
 }
 
+namespace {
+
+void read_spines(const YamlValue& value, std::vector<std::string>& spines) {
+  const std::optional<std::vector<YamlValue>> list = value.list();
+  for (const YamlValue& item : list.value_or(std::vector<YamlValue>())) {
+    const std::optional<std::string> address = item.nonempty_string();
+    if (!address) continue;
+    if (!parse_ipv4(*address)) item.error_expected("the IPv4 address of a spine");
+    spines.push_back(*address);
+  }
+}
+
+}  // namespace
+
 std::optional<AgentConfig> parse_agent_config(std::string_view text, std::string_view file,
                                               Diagnostics& diagnostics) {
   const size_t errors = diagnostics.error_count();
   const std::optional<YamlValue> root = parse_yaml(text, file, diagnostics);
   if (!root) return std::nullopt;
   AgentConfig config;
-  const YamlMap map =
-      root->map({"node", "slots", "controller", "socket", "data", "staging_quota", "staging_folder",
-                 "min_bandwidth", "routes_file", "insecure", "log"});
+  const YamlMap map = root->map({"node", "slots", "controller", "socket", "data", "staging_quota",
+                                 "staging_folder", "min_bandwidth", "routes_file", "ports_file",
+                                 "spines", "spine_hops", "insecure", "log"});
   const auto take_text = [&](std::string_view key, std::string& into) {
     if (const YamlValue* value = map.find(key)) into = value->nonempty_string().value_or(into);
   };
@@ -65,6 +80,11 @@ std::optional<AgentConfig> parse_agent_config(std::string_view text, std::string
   take_text("data", config.data);
   take_text("staging_folder", config.staging_folder);
   take_text("routes_file", config.routes_file);
+  take_text("ports_file", config.ports_file);
+  if (const YamlValue* value = map.find("spines")) read_spines(*value, config.spines);
+  if (const YamlValue* value = map.find("spine_hops")) {
+    config.spine_hops = value->integer32(1, 255).value_or(2);
+  }
   take_bytes("staging_quota", config.staging_quota);
   take_bytes("min_bandwidth", config.min_bytes_per_s);
   if (const YamlValue* value = map.find("slots")) {
@@ -101,6 +121,10 @@ std::string why_unusable(const AgentConfig& config) {
   if (!config.staging_folder.empty() && config.staging_folder.front() != '/') {
     return fmt::format("staging_folder: expected an absolute path, found {}",
                        quote(config.staging_folder));
+  }
+  if (!config.ports_file.empty() && config.spines.empty()) {
+    return "spines: expected the addresses by which the spines answer probes, since there is a "
+           "ports_file";
   }
   if (controller->loopback) return "";
   if (!config.insecure) {

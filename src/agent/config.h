@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/diagnostics.h"
 #include "wire/worker_protocol.h"
@@ -22,6 +23,9 @@ struct AgentConfig {
   std::string staging_folder;  ///< "": as of staging_folder_of()
   int64_t min_bytes_per_s = 0;
   std::string routes_file;
+  std::string ports_file;
+  std::vector<std::string> spines;  ///< addresses by which they answer probes, by uplink
+  int spine_hops = 2;
   bool insecure = false;
   bool json_log = false;
   friend bool operator==(const AgentConfig&, const AgentConfig&) = default;

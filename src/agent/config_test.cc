@@ -19,7 +19,8 @@ TEST(AgentConfig, TakesEveryField) {
       "node: n1\nslots: 8\ncontroller: 10.0.0.1:7461\nsocket: /tmp/a.sock\ndata: eth1\n"
       "staging_quota: 64GiB\nstaging_folder: /dev/shm/mine\nmin_bandwidth: 100MB\nroutes_file: "
       "/run/routes.json\n"
-      "insecure: true\nlog: json\n",
+      "insecure: true\nlog: json\nports_file: /run/ports.json\nspines: [10.255.0.2, 10.255.0.6]\n"
+      "spine_hops: 3\n",
       "agent.yaml", diagnostics);
   ASSERT_TRUE(config) << diagnostics.text();
   AgentConfig wanted;
@@ -32,6 +33,9 @@ TEST(AgentConfig, TakesEveryField) {
   wanted.staging_folder = "/dev/shm/mine";
   wanted.min_bytes_per_s = 100'000'000;
   wanted.routes_file = "/run/routes.json";
+  wanted.ports_file = "/run/ports.json";
+  wanted.spines = {"10.255.0.2", "10.255.0.6"};
+  wanted.spine_hops = 3;
   wanted.insecure = true;
   wanted.json_log = true;
   EXPECT_TRUE(*config == wanted);
@@ -85,6 +89,16 @@ TEST(AgentConfig, ReadsBytes) {
   for (const char* bad : {"", "GiB", "-1", "1 GiB", "1gib", "0.5", "1e300"}) {
     EXPECT_EQ(parse_bytes(bad), std::nullopt) << bad;
   }
+}
+
+TEST(AgentConfig, SpinesAreAddressesAndPortsNeedThem) {
+  EXPECT_NE(faults("spines: [s0]\n").find("/spines/0: expected the IPv4 address of a spine"),
+            std::string::npos);
+  AgentConfig config;
+  config.ports_file = "/run/ports.json";
+  EXPECT_NE(why_unusable(config).find("spines: expected"), std::string::npos);
+  config.spines = {"10.255.0.2"};
+  EXPECT_EQ(why_unusable(config), "");
 }
 
 }  // namespace

@@ -18,6 +18,8 @@
 #include "agent/agent.h"
 #include "agent/config.h"
 #include "agent/data_address.h"
+#include "agent/flow_paths.h"
+#include "agent/probed_paths.h"
 #include "agent/session.h"
 #include "base/file.h"
 #include "cli/common.h"
@@ -150,6 +152,29 @@ int fail(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? kExitBadInput : kExitFailed;
 }
 
+/// Keeps the file with source ports; null where the configuration names none.
+std::unique_ptr<FlowPaths> flow_paths(const AgentConfig& config, const AgentOptions& agent) {
+  if (config.ports_file.empty()) return nullptr;
+  ProbedPaths::Options probes;
+  probes.hops = config.spine_hops;
+  for (size_t i = 0; i < config.spines.size(); ++i) {
+    probes.spines[parse_ipv4(config.spines[i]).value_or(0)] = static_cast<int>(i);
+  }
+  FlowPaths::Options options;
+  options.source_address = parse_ipv4(agent.data_address).value_or(0);
+  options.file = config.ports_file;
+  options.log = agent.log;
+  return std::make_unique<FlowPaths>(std::make_unique<ProbedPaths>(probes), options);
+}
+
+std::vector<PreviousRoute> previous_routes(const std::vector<RouteInstruction>& routes) {
+  std::vector<PreviousRoute> out;
+  for (const RouteInstruction& r : routes) {
+    out.push_back({r.job, r.group, r.ring, r.from, r.to, r.from_rack, r.to_rack, r.uplink});
+  }
+  return out;
+}
+
 int run_agent(const AgentArguments& arguments) {
   const std::optional<AgentConfig> config = configure(arguments);
   if (!config) return kExitBadInput;
@@ -171,8 +196,14 @@ int run_agent(const AgentArguments& arguments) {
   options.staging_folder = staging_folder_of(*config);
   options.min_bytes_per_s = static_cast<uint64_t>(config->min_bytes_per_s);
   options.routes_file = config->routes_file;
-  options.fence_file = config->socket + ".epoch";
   options.log = log_to_stderr(config->json_log);
+  const std::unique_ptr<FlowPaths> paths = flow_paths(*config, options);
+  if (paths) {
+    options.on_routes = [&paths](const std::vector<RouteInstruction>& routes) {
+      paths->set_routes(previous_routes(routes));
+    };
+  }
+  options.fence_file = config->socket + ".epoch";
   absl::StatusOr<std::unique_ptr<Agent>> agent = Agent::start(options);
   if (!agent.ok()) return fail(agent.status());
   AgentSessionOptions session;

@@ -31,9 +31,11 @@ std::string write_flow_ports(const std::vector<FlowPort>& flows) {
                                    {"source", ipv4_text(header.source)},
                                    {"destination", ipv4_text(header.destination)},
                                    {"protocol", header.protocol == Protocol::kTcp ? "tcp" : "udp"},
-                                   {"source_port", header.source_port},
+                                   {"source_port", nullptr},
                                    {"destination_port", header.destination_port}};
-    if (header.protocol == Protocol::kUdp && header.destination_port == kRocePort) {
+    if (header.source_port != 0) flow["source_port"] = header.source_port;
+    if (header.source_port != 0 && header.protocol == Protocol::kUdp &&
+        header.destination_port == kRocePort) {
       flow["flow_label"] = flow_label_of(header.source_port);
     }
     out += first ? "\n  " : ",\n  ";

@@ -19,7 +19,7 @@ uint32_t flow_label_of(uint16_t port);
 /// The port that a flow label leads to.
 uint16_t port_of_flow_label(uint32_t label);
 
-/// A routed flow and the header that takes it up its uplink.
+/// A routed flow and the header that takes it up its uplink; source port 0: none is known.
 struct FlowPort {
   PreviousRoute route;
   PacketHeader header;

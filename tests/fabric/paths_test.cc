@@ -9,12 +9,18 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <thread>
 
 #include "agent/asked_paths.h"
+#include "agent/flow_paths.h"
 #include "agent/probed_paths.h"
+#include "base/file.h"
 #include "fabric.h"
 #include "routing/flow_ports.h"
 #include "routing/port_cache.h"
@@ -266,6 +272,73 @@ TEST_F(PathsTest, PortsAreFoundAnewWhenAnUplinkFails) {
     kept.push_back(from_port(flow, *port));
   }
   EXPECT_EQ(kept.size() + *dropped, 2U);
+}
+
+/// What stands in a file of `monkeytree/ports/v1`: flows by the node they go to, their headers, and
+/// the uplinks they are meant to take.
+struct WrittenFlow {
+  PacketHeader header;
+  int uplink = -1;
+};
+std::vector<WrittenFlow> read_ports(const std::string& file) {
+  std::vector<WrittenFlow> flows;
+  const nlohmann::json all = nlohmann::json::parse(read_file(file).value_or(""), nullptr, false);
+  if (!all.is_object()) return flows;
+  for (const nlohmann::json& flow : all["flows"]) {
+    const nlohmann::json& port = flow["source_port"];
+    flows.push_back({{number(flow["source"]), number(flow["destination"]), Protocol::kUdp,
+                      port.is_null() ? uint16_t{0} : port.get<uint16_t>(), kRocePort},
+                     flow["uplink"]});
+  }
+  return flows;
+}
+
+TEST_F(PathsTest, AnAgentKeepsItsFlowsPortsTrueToTheFabric) {
+  const std::unique_ptr<Fabric> fabric = up({3, 1, 3, 0});
+  ASSERT_TRUE(fabric);
+  std::string pattern = std::filesystem::temp_directory_path() / "fabric_ports_XXXXXX";
+  const std::string folder = mkdtemp(pattern.data());
+  FlowPaths::Options options;
+  options.file = folder + "/ports.json";
+  options.source_address = number(host_address(0, 0));
+  options.recheck = std::chrono::milliseconds(20);
+  std::unique_ptr<FlowPaths> paths;
+  const absl::Status entered = fabric->inside(host_name(0, 0), [&] {
+    ProbedPaths::Options probes;
+    for (int spine = 0; spine < 3; ++spine) probes.spines[number(spine_address(0, spine))] = spine;
+    paths = std::make_unique<FlowPaths>(std::make_unique<ProbedPaths>(probes), options);
+  });
+  ASSERT_TRUE(entered.ok());
+  // Nodes are named by their addresses here.
+  const auto route = [](const std::string& to, int ring, int uplink) {
+    return PreviousRoute{"j", 0, ring, "10.0.0.2", to, "r0", "r1", uplink};
+  };
+  AskedPaths router = router_of(*fabric, 0);
+  // All flows stand in the file with ports that lead where they should, by the router's own word.
+  const auto settles = [&](const std::vector<int>& uplinks) {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < give_up) {
+      std::vector<PacketHeader> headers;
+      std::vector<int> meant;
+      for (const WrittenFlow& flow : read_ports(options.file)) {
+        headers.push_back(flow.header);
+        meant.push_back(flow.header.source_port == 0 ? -1 : flow.uplink);
+      }
+      if (meant == uplinks && *router.uplinks(headers) == uplinks) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  };
+  paths->set_routes({route("10.1.0.2", 0, 2), route("10.1.0.2", 1, 0), route("10.2.0.2", 0, 1)});
+  EXPECT_TRUE(settles({2, 0, 1}));
+  ASSERT_TRUE(fabric->fail(0, 2).ok());
+  // What the controller sends once it knows: the fewest flows changed.
+  paths->set_routes({route("10.1.0.2", 0, 1), route("10.1.0.2", 1, 0), route("10.2.0.2", 0, 1)});
+  EXPECT_TRUE(settles({1, 0, 1}));
+  ASSERT_TRUE(fabric->repair(0, 2).ok());
+  EXPECT_TRUE(settles({1, 0, 1}));  // without a word: the choice among three is another
+  paths.reset();
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(PathsTest, WhereNobodyAnswersNothingIsMadeUp) {
