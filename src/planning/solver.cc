@@ -1,6 +1,7 @@
 #include "planning/solver.h"
 
 #include <algorithm>
+#include <map>
 
 #include "planning/cold.h"
 #include "planning/cold_plan.h"
@@ -22,6 +23,8 @@ constexpr int64_t kGrowth = 4;
 constexpr int64_t kLongestTurn = int64_t{1} << 50;
 /// Steps of a sweep that cost as much as a search node.
 constexpr int64_t kStepsPerNode = 40;
+/// Work for each question whether some racks' bounds can hold together.
+constexpr int64_t kConflictWork = 128'000;
 /// Work for each excess that is asked about.
 constexpr int64_t kLeastWork = 5'000'000;
 /// Racks up to which sweeps over all racks are tried.
@@ -100,12 +103,63 @@ class Solver {
   }
 
   bool infeasible() {
-    Sweep sweep(counts_);
-    sweep.set_limit(kTurnWork * kGrowth * kGrowth * kStepsPerNode, options_.stop);
     solution_.status = PlanStatus::kInfeasible;
     solution_.changes.clear();
-    solution_.conflict = sweep.conflict();
+    solution_.conflict = conflict();
     return false;
+  }
+
+  /// Racks of each island that has one above its bound: elsewhere nothing needs to move.
+  std::map<IslandId, std::vector<RackId>> islands() const {
+    std::map<IslandId, std::vector<RackId>> islands;
+    for (RackId rack : counts_.over()) islands[counts_.rack(rack).island];
+    for (size_t r = 0; r < counts_.rack_count(); ++r) {
+      const auto at = islands.find(counts_.rack(RackId(r)).island);
+      if (at != islands.end()) at->second.push_back(RackId(r));
+    }
+    return islands;
+  }
+
+  std::vector<RackId> conflict() {
+    std::vector<RackId> all;
+    for (const auto& [island, racks] : islands()) {
+      Sweep sweep(counts_, island);
+      sweep.set_limit(kConflictWork * kStepsPerNode, options_.stop);
+      const bool small = racks.size() <= kSweepRacks;
+      if (sweep.excess_bound() > 0 || (small && sweep.feasible(0) == false)) {
+        return sweep.conflict();
+      }
+      all.insert(all.end(), racks.begin(), racks.end());
+    }
+    std::vector<RackId> kept =
+        counts_.over();  // most conflicts of large clusters are between these
+    if (!conflicting(kept)) return all;
+    for (RackId rack : std::vector<RackId>(kept)) {
+      std::vector<RackId> fewer = kept;
+      std::erase(fewer, rack);
+      if (conflicting(fewer)) kept = std::move(fewer);
+    }
+    return kept;
+  }
+
+  /// Does the search prove that no placement meets the bounds of these racks, whatever the others'?
+  bool conflicting(const std::vector<RackId>& racks) {
+    constexpr int kNone = 1 << 20;
+    std::vector<int> bounds;
+    for (size_t r = 0; r < counts_.rack_count(); ++r) {
+      bounds.push_back(counts_.rack(RackId(r)).bound);
+      if (!std::binary_search(racks.begin(), racks.end(), RackId(r))) {
+        counts_.set_bound(RackId(r), kNone);
+      }
+    }
+    Search search(counts_);
+    search.set_limit(kConflictWork, options_.stop);
+    Search::Answer answer = Search::Answer::kNone;
+    for (int budget = search.root_bound(); answer == Search::Answer::kNone; ++budget) {
+      answer = budget >= kNoBound ? Search::Answer::kNever : search.run(budget);
+    }
+    for (size_t r = 0; r < bounds.size(); ++r) counts_.set_bound(RackId(r), bounds[r]);
+    return answer == Search::Answer::kNever;
   }
 
   /// True unless no placement meets the bounds or the limits came first with nothing found.
@@ -119,7 +173,9 @@ class Solver {
     const size_t over = counts_.over().size();
     const int64_t quick = over == 1 ? kQuickWorkAlone : over > kManyOver ? 0 : kQuickWork;
     if (deepen(kNoBound, 0, share(quick), &never)) return never ? infeasible() : true;
-    if (Sweep(counts_).excess_bound() > 0) return infeasible();
+    for (const auto& [island, racks] : islands()) {
+      if (Sweep(counts_, island).excess_bound() > 0) return infeasible();
+    }
     ColdBound cold;
     const bool many = counts_.over().size() > kManyOver;
     if (many) {
@@ -134,9 +190,7 @@ class Solver {
       raise(cold.moves);
     }
     bool doubtful = true;
-    if (counts_.rack_count() <= kSweepRacks && !is_feasible(0, kTurnWork, &doubtful)) {
-      return infeasible();
-    }
+    if (!is_feasible(0, kTurnWork, &doubtful)) return infeasible();
     if ((many && plan_cold(cold)) || repair()) doubtful = false;
     take_turns(0, doubtful);
     if (solution_.status == PlanStatus::kInfeasible) return infeasible();
@@ -172,7 +226,7 @@ class Solver {
     for (int64_t work = kTurnWork; !settled() && !spent();
          work = std::min(work * kGrowth, kLongestTurn)) {
       const bool small = counts_.rack_count() <= kSweepRacks;
-      if (small && doubtful && !is_feasible(excess, work, &doubtful)) {
+      if (doubtful && !is_feasible(excess, work, &doubtful)) {
         solution_.status = PlanStatus::kInfeasible;
         return;
       }
@@ -193,10 +247,23 @@ class Solver {
   /// False where no placement has so little excess; *doubtful becomes false once one is known to
   /// exist.
   bool is_feasible(int excess, int64_t work, bool* doubtful) {
-    Sweep sweep(counts_);
-    sweep.set_limit(share(work) * kStepsPerNode, options_.stop);
-    const std::optional<bool> feasible = sweep.feasible(excess);
-    used_ += sweep.work() / kStepsPerNode;
+    const auto ask = [&](Sweep sweep) {
+      sweep.set_limit(share(work) * kStepsPerNode, options_.stop);
+      const std::optional<bool> feasible = sweep.feasible(excess);
+      used_ += sweep.work() / kStepsPerNode;
+      return feasible;
+    };
+    std::optional<bool> feasible = true;
+    if (excess > 0) {
+      feasible = counts_.rack_count() <= kSweepRacks ? ask(Sweep(counts_)) : std::nullopt;
+    } else {
+      for (const auto& [island, racks] : islands()) {
+        std::optional<bool> here;
+        if (racks.size() <= kSweepRacks) here = ask(Sweep(counts_, island));
+        if (here == false) return false;
+        if (!here) feasible = std::nullopt;
+      }
+    }
     if (feasible == true) *doubtful = false;
     return feasible != false;
   }

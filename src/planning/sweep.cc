@@ -14,23 +14,33 @@ bool immovable(const Counts::GroupCounts& group) {
                      [](const Counts::Entry& entry) { return entry.movable() == 0; });
 }
 
-int racks_of(const Counts::GroupCounts& group) {
+}  // namespace
+
+Sweep::Sweep(const Counts& counts) : Sweep(counts, IslandId()) {}
+
+Sweep::Sweep(const Counts& counts, IslandId island) : counts_(counts), island_(island) {
+  for (size_t r = 0; r < counts.rack_count(); ++r) {
+    if (within(RackId(r))) order_.push_back(RackId(r));
+    bound_.push_back(counts.rack(RackId(r)).bound);
+  }
+}
+
+int Sweep::workers_within(const Counts::GroupCounts& group) const {
+  int workers = 0;
+  for (const Counts::Entry& entry : group.entries) {
+    if (within(entry.rack)) workers += entry.total();
+  }
+  return workers;
+}
+
+int Sweep::racks_within(const Counts::GroupCounts& group) const {
   int racks = 0;
   RackId last;
   for (const Counts::Entry& entry : group.entries) {
-    racks += entry.rack != last;
+    racks += entry.rack != last && within(entry.rack);
     last = entry.rack;
   }
   return racks;
-}
-
-}  // namespace
-
-Sweep::Sweep(const Counts& counts) : counts_(counts) {
-  for (size_t r = 0; r < counts.rack_count(); ++r) {
-    order_.push_back(RackId(r));
-    bound_.push_back(counts.rack(RackId(r)).bound);
-  }
 }
 
 void Sweep::set_limit(int64_t work, std::function<bool()> stop) {
@@ -54,9 +64,11 @@ int Sweep::forced_degree(RackId rack) const {
 /// Racks that a group which fits whole in no rack must span at least; 0 for any other group.
 int Sweep::fewest_racks(GroupId g) const {
   const Counts::GroupCounts& group = counts_.group(g);
+  const int workers = workers_within(group);
+  const bool whole = workers == group.size;  // no island has all of it otherwise
   if (immovable(group)) {
-    const int racks = racks_of(group);
-    return racks > 1 ? racks : 0;
+    const int racks = racks_within(group);
+    return racks > 1 || !whole ? racks : 0;
   }
   std::vector<int> places;  // workers each rack could hold at most
   for (RackId rack : order_) {
@@ -71,14 +83,14 @@ int Sweep::fewest_racks(GroupId g) const {
     places.push_back(most);
   }
   std::sort(places.rbegin(), places.rend());
-  int left = group.size;
+  int left = workers;
   int racks = 0;
   for (int most : places) {
     if (left <= 0) break;
     left -= most;
     ++racks;
   }
-  return std::max(2, racks);
+  return std::max(whole ? 2 : 1, racks);
 }
 
 int Sweep::excess_bound() const {
@@ -98,7 +110,7 @@ int Sweep::excess_bound() const {
   int64_t degrees = 0;
   for (size_t g = 0; g < counts_.group_count(); ++g) {
     const Counts::GroupCounts& group = counts_.group(GroupId(g));
-    if (group.size == 0) continue;
+    if (group.size == 0 || workers_within(group) == 0) continue;
     bool large = group.size * (counts_.mixed(ClassId(0)) ? group.slots : 1) > widest;
     for (const Counts::Entry& entry : group.entries) large |= entry.fixed > 0;
     if (large) degrees += static_cast<int64_t>(group.weight) * fewest_racks(GroupId(g));
@@ -164,10 +176,13 @@ void Sweep::prepare() {
   for (size_t i = 0; i < counts_.group_count(); ++i) {
     const GroupId g(i);
     const Counts::GroupCounts& group = counts_.group(g);
-    if (group.size == 0 || (immovable(group) && racks_of(group) == 1)) continue;  // nothing to say
+    const int workers = workers_within(group);
+    if (workers == 0) continue;
+    if (workers == group.size && immovable(group) && racks_within(group) == 1) continue;
     const size_t first = parts_.size();
-    bool plain = true;
+    bool plain = workers == group.size;
     for (const Counts::Entry& entry : group.entries) {
+      if (!within(entry.rack)) continue;
       const IslandId island = counts_.rack(entry.rack).island;
       plain &= entry.fixed == 0 && entry.stay == 0;
       auto part = std::find_if(

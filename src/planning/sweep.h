@@ -18,6 +18,8 @@ namespace monkeytree {
 class Sweep {
  public:
   explicit Sweep(const Counts& counts);
+  /// The same for one island alone: nothing crosses its border.
+  Sweep(const Counts& counts, IslandId island);
 
   void set_limit(int64_t work, std::function<bool()> stop);
 
@@ -59,10 +61,16 @@ class Sweep {
   bool enough_room(size_t rack) const;
   bool enough_bound(size_t rack, int allowed) const;
   bool placed_before(size_t rack, GroupId group, int left) const;
+  bool within(RackId rack) const {
+    return !island_.valid() || counts_.rack(rack).island == island_;
+  }
+  int workers_within(const Counts::GroupCounts& group) const;
+  int racks_within(const Counts::GroupCounts& group) const;
   int fewest_racks(GroupId group) const;
   int forced_degree(RackId rack) const;
 
   const Counts& counts_;
+  IslandId island_;  // all, if not valid
   std::vector<int> bound_;
   std::vector<RackId> order_;
   std::vector<Part> parts_;
