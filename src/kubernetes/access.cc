@@ -14,10 +14,16 @@
 namespace monkeytree {
 namespace {
 
+/// A text; "" where there is none, or nothing stands after the key, as kubectl writes it.
+std::string plain_text(const YamlValue& at) {
+  const bool nothing = !at.is_scalar() && !at.is_list() && !at.is_map();
+  if (nothing || at.is("null") || at.is("~")) return "";
+  return at.nonempty_string().value_or("");
+}
+
 std::string text_at(const YamlMap& map, std::string_view key) {
   const YamlValue* at = map.find(key);
-  if (at == nullptr || at->is("") || at->is("null") || at->is("~")) return "";
-  return at->nonempty_string().value_or("");
+  return at == nullptr ? "" : plain_text(*at);
 }
 
 bool flag_at(const YamlMap& map, std::string_view key) {
@@ -25,11 +31,10 @@ bool flag_at(const YamlMap& map, std::string_view key) {
   return at != nullptr && at->boolean().value_or(false);
 }
 
-/// One reading of a kubeconfig; faults go to `diagnostics`.
+/// One reading of a kubeconfig; faults are those of its values.
 class KubeconfigReader {
  public:
-  KubeconfigReader(std::string file, Diagnostics& diagnostics)
-      : file_(std::move(file)), diagnostics_(diagnostics) {}
+  explicit KubeconfigReader(std::string file) : file_(std::move(file)) {}
 
   std::optional<KubeAccess> read(const YamlValue& root, std::string context_name) {
     const YamlMap config = root.map();
@@ -125,10 +130,9 @@ class KubeconfigReader {
     // As kubectl: a path with a slash is relative to the file.
     if (program.find('/') != std::string::npos) program = path_of(program);
     exec.command.push_back(std::move(program));
-    if (const YamlValue* arguments = map.find("args")) {
-      for (const YamlValue& item : arguments->list().value_or(std::vector<YamlValue>())) {
-        exec.command.push_back(item.nonempty_string().value_or(""));
-      }
+    if (const YamlValue* arguments = map.find("args"); arguments && arguments->is_list()) {
+      const std::vector<YamlValue> items = arguments->list().value_or(std::vector<YamlValue>());
+      for (const YamlValue& item : items) exec.command.push_back(plain_text(item));
     }
     if (const YamlValue* variables = map.find("env"); variables && variables->is_list()) {
       for (const YamlValue& item : variables->list().value_or(std::vector<YamlValue>())) {
@@ -142,7 +146,6 @@ class KubeconfigReader {
   }
 
   std::string file_;
-  Diagnostics& diagnostics_;
 };
 
 }  // namespace
@@ -188,7 +191,7 @@ absl::StatusOr<KubeAccess> read_kubeconfig(const std::string& file, const std::s
   Diagnostics diagnostics;
   const std::optional<YamlValue> root = parse_yaml(*text, printable(file), diagnostics);
   std::optional<KubeAccess> access;
-  if (root) access = KubeconfigReader(file, diagnostics).read(*root, context);
+  if (root) access = KubeconfigReader(file).read(*root, context);
   if (!access || diagnostics.has_errors()) {
     return absl::InvalidArgumentError(diagnostics.findings().front().text());
   }

@@ -121,7 +121,8 @@ TEST_F(KubeAccessTest, AProgramsCredentialIsKeptUntilItEndsOrIsRefused) {
             "\"t'$n'\", \"expirationTimestamp\": \"2999-01-01T00:00:00Z\"}}'\n");
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
   config("{server: 'https://h'}",
-         "{exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin.sh, env: [{name: "
+         "{token: '', exec: {apiVersion: client.authentication.k8s.io/v1, args: null, "
+         "interactiveMode: Never, command: ./plugin.sh, env: [{name: "
          "COUNT, value: '" +
              count + "'}]}}");
   const auto access = read_kubeconfig(folder_ + "/config", "");

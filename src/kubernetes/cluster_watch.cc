@@ -176,7 +176,7 @@ class KubeClusterWatch::Follower {
     const std::string query = fmt::format(
         "watch=1&allowWatchBookmarks=true&resourceVersion={}&timeoutSeconds={}",
         query_text(resource_version_), std::max<int64_t>(1, by_chance(times.watch).count() / 1000));
-    const Status status =
+    Status status =
         connection_->stream(path(query), times.watch + times.grace, [&](std::string_view bytes) {
           if (bytes.empty()) watch_.alive(row_.kind);
           return stream.feed(bytes);

@@ -257,6 +257,36 @@ TEST_F(KubernetesImportTest, AKueuePodGroupIsAJobThatStays) {
   EXPECT_EQ(shape(), "t/podgroup/g 1*8: n4! n5!; ");
 }
 
+TEST_F(KubernetesImportTest, JobsWhosePodsAreNotWhereKueueBookedThemStay) {
+  pod({"s-0", "n1"});
+  pod({"s-1", "n5"});
+  const auto workload = [&](const std::string& api, const std::string& assignment) {
+    items_["w"] = fmt::format(
+        R"({{"apiVersion": "kueue.x-k8s.io/{}", "kind": "Workload", "metadata": {{"name": "w",)"
+        R"("namespace": "t", "ownerReferences": [{{"kind": "StatefulSet", "apiVersion": "apps/v1",)"
+        R"("name": "s", "controller": true}}]}}, "status": {{"admission": {{"podSetAssignments": )"
+        R"([{{"name": "main", "topologyAssignment": {}}}]}}}}}})",
+        api, assignment);
+  };
+  workload("v1beta1", R"({"levels": ["kubernetes.io/hostname"], "domains": [)"
+                      R"({"values": ["n1"], "count": 1}, {"values": ["n5"], "count": 1}]})");
+  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1 n5; ");
+  workload("v1beta1", R"({"levels": ["kubernetes.io/hostname"], "domains": [)"
+                      R"({"values": ["n1"], "count": 1}, {"values": ["n6"], "count": 1}]})");
+  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1! n5!; ");
+  EXPECT_THAT(findings_, HasSubstr("Kueue's books place its pods elsewhere: t/statefulset/s"));
+  // The later form, by racks and then by nodes.
+  workload("v1beta2",
+           R"({"levels": ["rack"], "slices": [{"domainCount": 2, "valuesPerLevel": )"
+           R"([{"individual": {"roots": ["a", "b"]}}], "podCounts": {"universal": 1}}]})");
+  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1 n5; ");
+  workload("v1beta2",
+           R"({"levels": ["rack", "kubernetes.io/hostname"], "slices": [{"domainCount": 2,)"
+           R"("valuesPerLevel": [{"universal": "a"}, {"individual": {"prefix": "n",)"
+           R"("roots": ["1", "2"]}}], "podCounts": {"individual": [1, 1]}}]})");
+  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1! n5!; ");
+}
+
 TEST_F(KubernetesImportTest, UnknownKindsAndEndingPodsOccupyAndNoMore) {
   pod({"r-1", "n1", "RayCluster", "ray.io/v1", "r"});
   pod({"r-2", "n5", "RayCluster", "ray.io/v1", "r", 4});

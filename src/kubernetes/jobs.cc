@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "inventory/parallelism.h"
+#include "kubernetes/workload_books.h"
 
 namespace monkeytree {
 namespace {
@@ -50,6 +51,7 @@ class JobsBuilder {
       : facts_(facts), source_(source), diagnostics_(diagnostics) {}
 
   std::vector<KubeJob> run() {
+    for (const auto& [key, workload] : facts_.workloads) index_workload(workload);
     for (const auto& [key, pod] : facts_.pods) {
       if (pod.node.empty() || pod.gpus == 0) continue;
       if (pod.terminating) {
@@ -71,6 +73,16 @@ class JobsBuilder {
   }
 
  private:
+  /// A workload is of the job that owns it, by the word that stands for the job's kind in ids.
+  void index_workload(const KubeWorkload& workload) {
+    for (const PodGroupingRow& row : pod_grouping()) {
+      const KubeKindRow& kind = row_of(row.kind);
+      if (!workload.owner.is(kind.name, kind.group)) continue;
+      workloads_[fmt::format("{}/{}/{}", workload.space, row.word, workload.owner.name)] =
+          &workload;
+    }
+  }
+
   void add_occupant(const KubePod& pod, const std::string& id, std::string why) {
     KubeJob job;
     job.id = id;
@@ -99,6 +111,11 @@ class JobsBuilder {
       if (start_s && (!job.start_s || *start_s < *job.start_s)) job.start_s = start_s;
     }
     if (!job.ranked) unranked_.push_back(id);
+    if (const auto books = workloads_.find(id); books != workloads_.end() && job.keeps.empty()) {
+      std::vector<const KubePod*> members;
+      for (const PlacedPod& placed : pods) members.push_back(placed.pod);
+      job.keeps = books_fault(*books->second, members, facts_);
+    }
     add_groups(pods, job);
     jobs_.push_back(std::move(job));
   }
@@ -173,6 +190,7 @@ class JobsBuilder {
   std::string_view source_;
   Diagnostics& diagnostics_;
   std::map<std::string, std::vector<PlacedPod>> by_job_;
+  std::map<std::string, const KubeWorkload*> workloads_;  ///< by job
   std::vector<KubeJob> jobs_;
   std::vector<std::string> silent_, unranked_;
 };

@@ -31,6 +31,7 @@ std::span<const KubeKindRow> kube_kinds() {
        "kueue.x-k8s.io",
        "topologies",
        {"v1beta2", "v1beta1", "v1alpha1"}},
+      {KubeKind::kWorkload, "Workload", "kueue.x-k8s.io", "workloads", {"v1beta1", "v1beta2"}},
       {KubeKind::kHyperNode, "HyperNode", "topology.volcano.sh", "hypernodes", {"v1alpha1"}},
       {KubeKind::kPodGroup, "PodGroup", "scheduling.run.ai", "podgroups", {"v2alpha2"}},
   };

@@ -22,6 +22,7 @@ enum class KubeKind : uint8_t {
   kLeaderWorkerSet,
   kVolcanoJob,
   kTopology,
+  kWorkload,
   kHyperNode,
   kPodGroup,
 };

@@ -11,6 +11,7 @@
 #include "kubernetes/owners.h"
 #include "kubernetes/pods.h"
 #include "kubernetes/reading.h"
+#include "kubernetes/workload_books.h"
 
 namespace monkeytree {
 namespace {
@@ -168,6 +169,8 @@ KubePut KubeFacts::put(KubeKind kind, element object, const KubeReadRules& rules
       return {std::nullopt, replace(topologies, key, read_topology(object))};
     case KubeKind::kHyperNode:
       return {std::nullopt, replace(hyper_nodes, key, read_hyper_node(object))};
+    case KubeKind::kWorkload:
+      return {std::nullopt, replace(workloads, key, named(read_kube_workload(object), object))};
     case KubeKind::kPodGroup: {
       const int64_t fewest = kube_number(object, {"spec", "minMember"}).value_or(1);
       return {std::nullopt, replace(gangs, key, fewest)};
@@ -199,6 +202,8 @@ auto with_kind(Facts& facts, KubeKind kind, Use use) {
       return use(facts.topologies);
     case KubeKind::kHyperNode:
       return use(facts.hyper_nodes);
+    case KubeKind::kWorkload:
+      return use(facts.workloads);
     case KubeKind::kPodGroup:
       return use(facts.gangs);
     default:

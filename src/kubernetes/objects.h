@@ -111,6 +111,21 @@ struct KubeHyperNode {
   friend bool operator==(const KubeHyperNode&, const KubeHyperNode&) = default;
 };
 
+/// How many pods of a set Kueue has admitted in which domains.
+struct KubeAssignment {
+  std::vector<std::string> levels;                   ///< node labels, root to leaf
+  std::map<std::vector<std::string>, int64_t> pods;  ///< by values of those labels
+  friend bool operator==(const KubeAssignment&, const KubeAssignment&) = default;
+};
+
+/// Kueue's word for a job.
+struct KubeWorkload {
+  std::string space, name;
+  KubeOwnerRef owner;  ///< the job
+  std::vector<KubeAssignment> assignments;
+  friend bool operator==(const KubeWorkload&, const KubeWorkload&) = default;
+};
+
 /// The JSON path within the object and what is wrong there.
 struct KubeFault {
   std::string path, message;
@@ -134,6 +149,7 @@ struct KubeFacts {
   ByName<KubeBudget> budgets;
   ByName<KubeTopology> topologies;
   ByName<KubeHyperNode> hyper_nodes;
+  ByName<KubeWorkload> workloads;
   ByName<int64_t> gangs;  ///< of KAI: the fewest members with which they go on
 
   /// Takes the object in, in place of what had its name; one with a fault is not kept.

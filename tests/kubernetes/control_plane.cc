@@ -76,6 +76,7 @@ std::string collection_of(const std::string& kind, const std::string& space) {
       {"Pod", {"/api/v1/", "pods"}},
       {"ServiceAccount", {"/api/v1/", "serviceaccounts"}},
       {"StatefulSet", {"/apis/apps/v1/", "statefulsets"}},
+      {"Deployment", {"/apis/apps/v1/", "deployments"}},
       {"Job", {"/apis/batch/v1/", "jobs"}},
       {"PodDisruptionBudget", {"/apis/policy/v1beta1/", "poddisruptionbudgets"}},
       {"ClusterRole", {"/apis/rbac.authorization.k8s.io/v1/", "clusterroles"}},

@@ -73,10 +73,11 @@ class KubernetesTest : public ::testing::Test {
                        {{"example.com/rack", rack.substr(4)}, {"example.com/row", "row"}}, 8);
     }
     plane_->add_node("control", {}, 0);
-    for (const char* space : {"ml", "monkeytree"}) {
-      plane_->create(std::string("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ") + space);
-    }
+    plane_->create("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ml");
+    plane_->create(source_file("packaging/kubernetes/observe/namespace.yaml"));
+    // The manifests; the controller itself runs beside the cluster, as their account.
     plane_->create(source_file("packaging/kubernetes/observe/rights.yaml"));
+    plane_->create(source_file("packaging/kubernetes/observe/controller.yaml"));
     place("a", "StatefulSet", {1, 2, 5});
     place("b", "StatefulSet", {3, 6});
     place("c", "Job", {4, 7});
@@ -131,7 +132,8 @@ class KubernetesTest : public ::testing::Test {
          {"/api/v1/nodes", "/api/v1/pods", "/api/v1/namespaces", "/api/v1/configmaps",
           "/api/v1/secrets", "/api/v1/serviceaccounts", "/api/v1/services", "/api/v1/endpoints",
           "/api/v1/persistentvolumes", "/api/v1/persistentvolumeclaims",
-          "/apis/apps/v1/statefulsets", "/apis/apps/v1/controllerrevisions", "/apis/batch/v1/jobs",
+          "/apis/apps/v1/deployments", "/apis/apps/v1/replicasets", "/apis/apps/v1/statefulsets",
+          "/apis/apps/v1/controllerrevisions", "/apis/batch/v1/jobs",
           "/apis/policy/v1beta1/poddisruptionbudgets", "/apis/coordination.k8s.io/v1/leases",
           "/apis/rbac.authorization.k8s.io/v1/clusterroles",
           "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"}) {
