@@ -160,6 +160,16 @@ std::string table(const Snapshot& snapshot, const std::vector<double>& alone,
   return out;
 }
 
+/// The same cluster with the uplink of a rack failed, or with all of them working.
+Snapshot with_failed(Snapshot snapshot, RackId rack, std::optional<int> failed) {
+  snapshot.racks[rack].spines.clear();
+  snapshot.racks[rack].failed.clear();
+  for (int spine = 0; spine < kSpines; ++spine) {
+    (spine == failed ? snapshot.racks[rack].failed : snapshot.racks[rack].spines).push_back(spine);
+  }
+  return snapshot;
+}
+
 double worst(const std::vector<double>& seconds, const std::vector<double>& alone) {
   double most = 0;
   for (size_t i = 0; i < seconds.size(); ++i) most = std::max(most, seconds[i] / alone[i]);
@@ -200,6 +210,57 @@ TEST(ScenarioTest, AMoveAndRoutesBringIterationsBackToThoseOfAnIdleFabric) {
   }
   EXPECT_GE(slow, 1.5);
   EXPECT_LE(mended_to, 1.1);
+}
+
+TEST(ScenarioTest, AnUplinkThatFailsMovesWhatNoLongerFitsAndComesBack) {
+  const std::string missing = Fabric::missing();
+  if (!missing.empty()) GTEST_SKIP() << missing;
+  absl::StatusOr<std::unique_ptr<Fabric>> fabric = Fabric::up({kRacks, kHosts, kSpines, kMbit});
+  ASSERT_TRUE(fabric.ok()) << fabric.status();
+  const Snapshot whole = snapshot_of({"AA.C", "AA..", "BBBB", "CCC."});
+  ASSERT_EQ(plan(whole).status, PlanStatus::kCompliant);
+  const Routes before = routes(whole);
+  ASSERT_TRUE(before.isolated);
+  Scenario scenario(**fabric);
+
+  ASSERT_TRUE((*fabric)->fail(0, 1).ok());
+  const Snapshot failed = with_failed(whole, RackId(0), 1);
+  EXPECT_EQ(failed.racks[RackId(0)].bound(), 1);
+  const Plan mended = plan(failed);
+  ASSERT_EQ(mended.status, PlanStatus::kOptimal);
+  EXPECT_EQ(mended.moves, 1);
+  const std::vector<PreviousRoute> previous = named_routes(whole, before);
+  const Routes crowded = routes(failed, &previous);
+  EXPECT_FALSE(crowded.isolated);  // until the move is done
+  Snapshot after = failed;
+  carry_out(mended, after);
+  const std::vector<PreviousRoute> meanwhile = named_routes(failed, crowded);
+  const Routes own = routes(after, &meanwhile);
+  ASSERT_TRUE(own.isolated);
+  for (const RoutedFlow& flow : own.flows) EXPECT_EQ(flow.uplink, 0);  // all touch rack 0
+
+  double slow = 0, mended_to = 0;
+  constexpr int kAttempts = 5;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const std::vector<double> alone = scenario.measure_alone(failed, crowded);
+    const std::vector<double> squeezed = scenario.measure(failed, &crowded);
+    const std::vector<double> moved = scenario.measure(after, &own);
+    ASSERT_FALSE(alone.empty() || squeezed.empty() || moved.empty());
+    slow = worst(squeezed, alone);
+    mended_to = worst(moved, alone);
+    fmt::print("one uplink left: {:.2f}x alone, after the move {:.2f}x\n", slow, mended_to);
+    if (slow >= 1.5 && mended_to <= 1.1) break;
+  }
+  EXPECT_GE(slow, 1.5);
+  EXPECT_LE(mended_to, 1.1);
+
+  ASSERT_TRUE((*fabric)->repair(0, 1).ok());
+  const Snapshot repaired = with_failed(after, RackId(0), std::nullopt);
+  EXPECT_EQ(repaired.racks[RackId(0)].bound(), 2);
+  EXPECT_EQ(plan(repaired).status, PlanStatus::kCompliant);
+  const std::vector<PreviousRoute> kept = named_routes(after, own);
+  EXPECT_EQ(routes(repaired, &kept).recolored, 0);
+  EXPECT_FALSE(scenario.measure(repaired, &own).empty());  // ports are found again
 }
 
 }  // namespace
