@@ -65,7 +65,7 @@ TEST(Usage, AnUnknownCommandIsNamedWithTheNearest) {
   EXPECT_THAT(refusal({"\x1b[31m"}), Not(HasSubstr("\x1b")));
   EXPECT_EQ(refusal({""}), "monkeytree: unknown command \"\"\nmonkeytree: see monkeytree --help\n");
   EXPECT_EQ(refusal({"import"}),
-            "monkeytree: no command, expected one of: slurm csv trace\n"
+            "monkeytree: no command, expected one of: slurm kubernetes csv trace\n"
             "monkeytree: see monkeytree import --help\n");
   EXPECT_THAT(refusal({}), StartsWith("monkeytree: no command, expected one of: import analyze "));
 }
