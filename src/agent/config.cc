@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/yaml.h"
+#include "identity/tls_config.h"
 #include "routing/packet_header.h"
 #include "wire/agent_messages.h"
 
@@ -61,7 +62,7 @@ std::optional<AgentConfig> parse_agent_config(std::string_view text, std::string
   AgentConfig config;
   const YamlMap map = root->map({"node", "slots", "controller", "socket", "data", "staging_quota",
                                  "staging_folder", "min_bandwidth", "routes_file", "ports_file",
-                                 "spines", "spine_hops", "insecure", "log"});
+                                 "spines", "spine_hops", "tls", "insecure", "log"});
   const auto take_text = [&](std::string_view key, std::string& into) {
     if (const YamlValue* value = map.find(key)) into = value->nonempty_string().value_or(into);
   };
@@ -90,6 +91,7 @@ std::optional<AgentConfig> parse_agent_config(std::string_view text, std::string
   if (const YamlValue* value = map.find("slots")) {
     config.slots = value->integer32(1, 4096).value_or(0);
   }
+  if (const YamlValue* value = map.find("tls")) config.tls = read_tls(*value);
   if (const YamlValue* value = map.find("insecure")) {
     config.insecure = value->boolean().value_or(false);
   }
@@ -126,11 +128,14 @@ std::string why_unusable(const AgentConfig& config) {
     return "spines: expected the addresses by which the spines answer probes, since there is a "
            "ports_file";
   }
+  if (const std::string why = why_no_tls_files(config.tls, config.insecure); !why.empty()) {
+    return "tls: " + why;
+  }
   if (controller->loopback) return "";
-  if (!config.insecure) {
+  if (!config.tls.configured() && !config.insecure) {
     return fmt::format(
         "controller: {} is no loopback address: whoever is there could command this node; expected "
-        "a controller on this machine, or insecure: true where the network is trusted",
+        "a controller on this machine, or tls, or insecure: true where the network is trusted",
         config.controller);
   }
   if (config.data.empty()) {

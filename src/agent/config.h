@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/diagnostics.h"
+#include "identity/tls_files.h"
 #include "wire/worker_protocol.h"
 
 namespace monkeytree {
@@ -26,6 +27,7 @@ struct AgentConfig {
   std::string ports_file;
   std::vector<std::string> spines;  ///< addresses by which they answer probes, by uplink
   int spine_hops = 2;
+  TlsFiles tls;
   bool insecure = false;
   bool json_log = false;
   friend bool operator==(const AgentConfig&, const AgentConfig&) = default;

@@ -19,8 +19,8 @@ TEST(AgentConfig, TakesEveryField) {
       "node: n1\nslots: 8\ncontroller: 10.0.0.1:7461\nsocket: /tmp/a.sock\ndata: eth1\n"
       "staging_quota: 64GiB\nstaging_folder: /dev/shm/mine\nmin_bandwidth: 100MB\nroutes_file: "
       "/run/routes.json\n"
-      "insecure: true\nlog: json\nports_file: /run/ports.json\nspines: [10.255.0.2, 10.255.0.6]\n"
-      "spine_hops: 3\n",
+      "tls: {ca: /tls/ca.crt, certificate: /tls/n1.crt, key: /tls/n1.key}\nlog: json\n"
+      "ports_file: /run/ports.json\nspines: [10.255.0.2, 10.255.0.6]\nspine_hops: 3\n",
       "agent.yaml", diagnostics);
   ASSERT_TRUE(config) << diagnostics.text();
   AgentConfig wanted;
@@ -36,7 +36,7 @@ TEST(AgentConfig, TakesEveryField) {
   wanted.ports_file = "/run/ports.json";
   wanted.spines = {"10.255.0.2", "10.255.0.6"};
   wanted.spine_hops = 3;
-  wanted.insecure = true;
+  wanted.tls = {"/tls/ca.crt", "/tls/n1.crt", "/tls/n1.key"};
   wanted.json_log = true;
   EXPECT_TRUE(*config == wanted);
   EXPECT_EQ(why_unusable(*config), "");
@@ -54,7 +54,23 @@ TEST(AgentConfig, TheExampleSaysTheDefaults) {
   EXPECT_TRUE(*config == AgentConfig());
 }
 
+/// What is commented out in an example and means something is sound too.
+TEST(AgentConfig, TheExampleOfTlsIsRead) {
+  std::string text = *read_file(std::string(MONKEYTREE_SOURCE_DIR) + "/packaging/agent.yaml");
+  const size_t at = text.find("# tls:\n"), end = text.find("tls: none\n", at);
+  ASSERT_NE(end, std::string::npos);
+  std::string example = text.substr(at, end - at);
+  for (size_t mark = 0; (mark = example.find("# ")) != std::string::npos;) example.erase(mark, 2);
+  Diagnostics diagnostics;
+  const auto config = parse_agent_config(example, "agent.yaml", diagnostics);
+  ASSERT_TRUE(config) << diagnostics.text();
+  EXPECT_EQ(config->tls, (TlsFiles{"/etc/monkeytree/tls/ca.crt", "/etc/monkeytree/tls/node.crt",
+                                   "/etc/monkeytree/tls/node.key"}));
+}
+
 TEST(AgentConfig, NamesEachFault) {
+  EXPECT_NE(faults("tls: {ca: a}\n").find("agent.yaml:1: /tls: no certificate, expected tls: {ca"),
+            std::string::npos);
   EXPECT_NE(faults("noed: n1\n").find("agent.yaml:1: "), std::string::npos);
   const std::string several = faults("node: n1\nslots: none\nstaging_quota: much\nlog: xml\n");
   EXPECT_NE(several.find("agent.yaml:2: /slots"), std::string::npos) << several;
@@ -72,6 +88,13 @@ TEST(AgentConfig, RefusesAnOpenControllerUnlessToldSo) {
   EXPECT_NE(why_unusable(config).find("data:"), std::string::npos);
   config.data = "eth1";
   EXPECT_EQ(why_unusable(config), "");
+  config.tls = {"ca.crt", "n1.crt", "n1.key"};
+  EXPECT_EQ(why_unusable(config), "tls: expected either tls or insecure: true, found both");
+  config.insecure = false;
+  EXPECT_EQ(why_unusable(config), "");
+  config.tls.key = "";
+  EXPECT_NE(why_unusable(config).find("tls: expected ca, certificate and key"), std::string::npos);
+  config.tls.key = "n1.key";
   config.node = "../n1";
   EXPECT_NE(why_unusable(config).find("node:"), std::string::npos);
   config.node = "n1";

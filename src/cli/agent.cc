@@ -23,6 +23,7 @@
 #include "agent/session.h"
 #include "base/file.h"
 #include "cli/common.h"
+#include "identity/grpc_credentials.h"
 
 namespace monkeytree {
 namespace {
@@ -32,6 +33,8 @@ constexpr const char* kExamples =
     "  monkeytree agent                        on the machine of the controller\n"
     "  monkeytree agent --config /etc/monkeytree/agent.yaml\n"
     "  monkeytree agent --node n17 --data 10.1.0.0/16 --staging-quota 64GiB\n"
+    "  monkeytree agent --controller head:7461 --data eth1 --ca ca.crt \\\n"
+    "      --certificate n17.crt --key n17.key      by mutual TLS\n"
     "  monkeytree agent --controller head:7461 --data eth1 --insecure\n"
     "                                          a network that is trusted\n"
     "\n"
@@ -43,6 +46,7 @@ constexpr const char* kExamples =
 struct AgentArguments {
   std::string config_file;
   std::optional<std::string> node, controller, socket, data, staging_quota, routes_file, log;
+  std::optional<std::string> ca, certificate, key;
   std::optional<int> slots;
   bool insecure = false;
 };
@@ -66,6 +70,9 @@ std::optional<AgentConfig> configure(const AgentArguments& arguments) {
   config.data = arguments.data.value_or(config.data);
   config.routes_file = arguments.routes_file.value_or(config.routes_file);
   config.slots = arguments.slots.value_or(config.slots);
+  config.tls.ca = arguments.ca.value_or(config.tls.ca);
+  config.tls.certificate = arguments.certificate.value_or(config.tls.certificate);
+  config.tls.key = arguments.key.value_or(config.tls.key);
   config.insecure = config.insecure || arguments.insecure;
   if (arguments.log) config.json_log = *arguments.log == "json";
   if (arguments.staging_quota) {
@@ -206,8 +213,12 @@ int run_agent(const AgentArguments& arguments) {
   options.fence_file = config->socket + ".epoch";
   absl::StatusOr<std::unique_ptr<Agent>> agent = Agent::start(options);
   if (!agent.ok()) return fail(agent.status());
+  tell_of_grpc([log = options.log](const std::string& text) {
+    log(LogLevel::kWarning, "grpc", {{"text", text}});
+  });
   AgentSessionOptions session;
   session.controller = config->controller;
+  session.tls = config->tls;
   session.insecure = config->insecure;
   session.log = options.log;
   options.log(LogLevel::kInfo, "started",
@@ -254,6 +265,11 @@ void add_agent(CLI::App& app, int& exit_code) {
   command.add_option("--log", a->log, "text or json")
       ->check(CLI::IsMember({"text", "json"}).description(""))
       ->type_name("FORM");
+  command.add_option("--ca", a->ca, "the CA that signed the controller's certificate")
+      ->type_name("FILE");
+  command.add_option("--certificate", a->certificate, "the node's own (monkeytree certs)")
+      ->type_name("FILE");
+  command.add_option("--key", a->key, "of the node's certificate")->type_name("FILE");
   command.add_flag("--insecure", a->insecure,
                    "believe a controller on another machine without proof of who it is");
   command.callback([a, &exit_code] { exit_code = run_agent(*a); });

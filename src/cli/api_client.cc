@@ -16,6 +16,9 @@
 #include <optional>
 #include <system_error>
 
+#include "base/status.h"
+#include "cli/tls_stream.h"
+
 namespace monkeytree {
 namespace {
 
@@ -53,31 +56,52 @@ class Call {
     return status;
   }
 
+  /// TLS from here on, where the other end is who it should be.
+  absl::Status secure(const std::string& authorities) {
+    tls_ = std::make_unique<TlsStream>(socket_);
+    while (true) {
+      const TlsStream::Progress step = tls_->shake_hands();
+      if (step.state == TlsStream::State::kDone) break;
+      if (const absl::Status status = wait_after(step); !status.ok()) {
+        return absl::IsDeadlineExceeded(status)
+                   ? status
+                   : gone(fmt::format("no TLS comes about ({}); is it configured there?",
+                                      tls_->fault()));
+      }
+    }
+    const absl::Status verdict = tls_->judge(authorities, address_.host);
+    return verdict.ok() ? verdict
+                        : absl::PermissionDeniedError(fmt::format(
+                              "{} is not believed: {}", to_string(address_), message_of(verdict)));
+  }
+
   absl::Status send(std::string_view bytes) {
     while (!bytes.empty()) {
-      const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent < 0 && errno == EAGAIN) {
-        if (!wait_for(POLLOUT)) return late();
+      const TlsStream::Progress step = put(bytes);
+      if (step.state == TlsStream::State::kDone) {
+        bytes.remove_prefix(step.bytes);
         continue;
       }
+      const absl::Status status = wait_after(step);
+      if (absl::IsDeadlineExceeded(status)) return status;
       // What was refused before it was all sent has its answer waiting.
-      if (sent < 0) return absl::OkStatus();
-      bytes.remove_prefix(static_cast<size_t>(sent));
+      if (!status.ok()) return absl::OkStatus();
     }
     return absl::OkStatus();
   }
 
   absl::StatusOr<std::string> receive() {
     std::string got;
-    std::array<char, 64 << 10> buffer;  // NOLINT: filled by recv
+    std::array<char, 64 << 10> buffer;  // NOLINT: filled by take
     while (true) {
-      if (!wait_for(POLLIN)) return late();
-      const ssize_t count = recv(socket_, buffer.data(), buffer.size(), 0);
-      if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-      if (count < 0) return gone(reason(errno));
-      if (count == 0) return got;
-      got.append(buffer.data(), static_cast<size_t>(count));
-      if (got.size() > kMaxAnswer) return gone("an answer without end");
+      const TlsStream::Progress step = take(buffer.data(), buffer.size());
+      if (step.state == TlsStream::State::kEnded) return got;
+      if (step.state == TlsStream::State::kDone) {
+        got.append(buffer.data(), step.bytes);
+        if (got.size() > kMaxAnswer) return gone("an answer without end");
+        continue;
+      }
+      if (absl::Status status = wait_after(step); !status.ok()) return status;
     }
   }
 
@@ -90,6 +114,35 @@ class Call {
   absl::Status late() const {
     return absl::DeadlineExceededError(
         fmt::format("the controller at {} did not answer in time", to_string(address_)));
+  }
+
+  TlsStream::Progress put(std::string_view bytes) {
+    using State = TlsStream::State;
+    if (tls_) return tls_->write(bytes);
+    const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent >= 0) return {State::kDone, static_cast<size_t>(sent)};
+    return {errno == EAGAIN || errno == EINTR ? State::kWantsWrite : State::kFailed};
+  }
+
+  TlsStream::Progress take(char* to, size_t most) {
+    using State = TlsStream::State;
+    if (tls_) return tls_->read(to, most);
+    const ssize_t count = recv(socket_, to, most, 0);
+    if (count > 0) return {State::kDone, static_cast<size_t>(count)};
+    if (count == 0) return {State::kEnded};
+    return {errno == EAGAIN || errno == EINTR ? State::kWantsRead : State::kFailed};
+  }
+
+  /// Until the step can be taken again.
+  absl::Status wait_after(const TlsStream::Progress& step) {
+    switch (step.state) {
+      case TlsStream::State::kWantsRead:
+        return wait_for(POLLIN) ? absl::OkStatus() : late();
+      case TlsStream::State::kWantsWrite:
+        return wait_for(POLLOUT) ? absl::OkStatus() : late();
+      default:
+        return gone(tls_ ? tls_->fault() : reason(errno));
+    }
   }
 
   absl::Status try_one(const addrinfo& one) {
@@ -120,6 +173,7 @@ class Call {
   const ListenAddress& address_;
   const Clock::time_point deadline_;
   int socket_ = -1;
+  std::unique_ptr<TlsStream> tls_;  ///< null: plain
 };
 
 /// The Content-Length of a head; nullopt where there is none, or none that is a number.
@@ -140,14 +194,19 @@ std::optional<size_t> announced_length(std::string head) {
 
 }  // namespace
 
-absl::StatusOr<ApiAnswer> call_api(const ListenAddress& address, std::string_view method,
+absl::StatusOr<ApiAnswer> call_api(const ApiServer& server, std::string_view method,
                                    std::string_view target, std::string_view body,
-                                   std::string_view token, std::chrono::milliseconds limit) {
-  Call call(address, Clock::now() + limit);
+                                   std::chrono::milliseconds limit) {
+  Call call(server.address, Clock::now() + limit);
   if (absl::Status status = call.connect(); !status.ok()) return status;
+  if (!server.authorities.empty()) {
+    if (absl::Status status = call.secure(server.authorities); !status.ok()) return status;
+  }
   std::string request =
-      fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", method, target, to_string(address));
-  if (!token.empty()) request += fmt::format("Authorization: Bearer {}\r\n", token);
+      fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", method, target, to_string(server.address));
+  if (!server.token.empty()) {
+    request += fmt::format("Authorization: Bearer {}\r\n", server.token);
+  }
   if (!body.empty()) request += "Content-Type: application/json\r\n";
   request += fmt::format("Content-Length: {}\r\n\r\n{}", body.size(), body);
   if (absl::Status status = call.send(request); !status.ok()) return status;
@@ -161,7 +220,12 @@ absl::StatusOr<ApiAnswer> call_api(const ListenAddress& address, std::string_vie
       got->starts_with("HTTP/1.") && got->size() >= kStatusAt + 3 && end != std::string::npos &&
       std::from_chars(got->data() + kStatusAt, got->data() + kStatusAt + 3, answer.status).ec ==
           std::errc();
-  if (!is_http) return call.gone("what listens there does not speak HTTP");
+  if (!is_http) {
+    return call.gone(server.authorities.empty()
+                         ? "what listens there does not speak HTTP; for HTTPS --ca or "
+                           "MONKEYTREE_CA_FILE names the CA"
+                         : "what listens there does not speak HTTP");
+  }
   answer.body = got->substr(end + 4);
   if (const std::optional<size_t> announced = announced_length(got->substr(0, end + 2));
       announced && *announced != answer.body.size()) {

@@ -16,11 +16,20 @@ struct ApiAnswer {
   std::string body;
 };
 
-/// One request to a controller's HTTP interface. `token` "": without. Errors: Unavailable (nobody
-/// listens there, or what listens is no controller), DeadlineExceeded; the message names the
-/// address.
-absl::StatusOr<ApiAnswer> call_api(const ListenAddress& address, std::string_view method,
+/// Where a controller is asked, and by what right.
+struct ApiServer {
+  ListenAddress address;
+  /// PEM of the CAs that may have signed its certificate: it is then asked by HTTPS and never
+  /// otherwise. "": by HTTP.
+  std::string authorities;
+  std::string token;  ///< "": without
+};
+
+/// One request to a controller's HTTP interface. Errors: Unavailable (nobody listens there, or what
+/// listens is no controller), PermissionDenied (its certificate is not to be believed; nothing was
+/// sent), DeadlineExceeded; the message names the address.
+absl::StatusOr<ApiAnswer> call_api(const ApiServer& server, std::string_view method,
                                    std::string_view target, std::string_view body,
-                                   std::string_view token, std::chrono::milliseconds limit);
+                                   std::chrono::milliseconds limit);
 
 }  // namespace monkeytree

@@ -28,6 +28,7 @@
 #include "cli/common.h"
 #include "cluster/snapshot_json.h"
 #include "control/controller.h"
+#include "identity/grpc_credentials.h"
 #include "inventory/emulated_scheduler.h"
 #include "inventory/emulated_socket.h"
 #include "inventory/recorded_scheduler.h"
@@ -202,6 +203,15 @@ class Process {
   }
 
   void warn() const {
+    tell_of_grpc([log = log_](const std::string& text) {
+      log(LogLevel::kWarning, "grpc", {{"text", text}});
+    });
+    if (const auto pem = read_file(config_.tls.certificate); config_.tls.configured() && pem.ok()) {
+      const absl::StatusOr<Certificate> certificate = read_certificate(*pem);
+      const std::string warning =
+          certificate.ok() ? expiry_warning(*certificate, unix_now_s()) : "";
+      if (!warning.empty()) log_(LogLevel::kWarning, "certificate", {{"text", warning}});
+    }
     if (config_.insecure) {
       log_(LogLevel::kWarning, "insecure",
            {{"text",
@@ -283,6 +293,7 @@ class Process {
   absl::Status make_executor(uint64_t fence) {
     GrpcExecutorOptions options;
     options.listen = to_string(config_.agents);
+    options.tls = config_.tls;
     options.insecure = config_.insecure;
     options.fence = fence;
     options.log = log_;
@@ -324,7 +335,7 @@ class Process {
     handlers.drained = [this] { feed_->poke(); };
     handlers.refused = [this](const std::string& line) { api_->refused(line); };
     absl::StatusOr<std::unique_ptr<HttpServer>> server =
-        HttpServer::start(config_.http, std::move(handlers), HttpLimits());
+        HttpServer::start(config_.http, std::move(handlers), HttpLimits(), config_.tls);
     if (!server.ok()) return server.status();
     server_ = *std::move(server);
     return absl::OkStatus();
@@ -411,6 +422,10 @@ std::vector<std::string> obstacles(const ServiceConfig& config) {
   } else if (config.rules.mode != Mode::kObserve) {
     out.push_back(fmt::format("mode {} without tokens: nobody could approve, pause or cancel",
                               name_of(config.rules.mode)));
+  }
+  if (config.tls.configured()) {
+    const auto identity = read_identity(config.tls, CertificateRole::kController, unix_now_s());
+    if (!identity.ok()) out.push_back(fmt::format("tls: {}", message_of(identity.status())));
   }
   if (config.http.port != 0 && config.http.port == config.agents.port &&
       config.http.host == config.agents.host) {

@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "cli/api_client.h"
 #include "cli/common.h"
+#include "identity/tls_files.h"
 #include "service/http_message.h"
 #include "service/token.h"
 
@@ -33,11 +34,12 @@ constexpr int kExitRefused = 3;
 
 constexpr const char* kWhere =
     "\n\n"
-    "The controller is at 127.0.0.1:7460, or --address, or MONKEYTREE_ADDRESS.\n"
+    "The controller is at 127.0.0.1:7460, or --address, or MONKEYTREE_ADDRESS. It is\n"
+    "asked by HTTPS where --ca or MONKEYTREE_CA_FILE names the CA of its certificate.\n"
     "Exit code: 0 done, 1 no controller answers, 2 bad usage, 3 refused.";
 
 struct Arguments {
-  std::string address, token_file, why, plan;
+  std::string address, ca, token_file, why, plan;
   int limit = 40;
   bool json = false, plans = false, audit = false;
 };
@@ -133,8 +135,19 @@ class Session {
                                              "127.0.0.1:7460, found {}",
                                              quote(where)));
     }
+    ApiServer server{*address, "", token};
+    const std::string ca =
+        arguments_.ca.empty() ? environment("MONKEYTREE_CA_FILE") : arguments_.ca;
+    if (!ca.empty()) {
+      const absl::StatusOr<std::string> authorities = read_authorities(ca);
+      if (!authorities.ok()) return fail(kExitBadInput, message_of(authorities.status()));
+      server.authorities = *authorities;
+    }
     const absl::StatusOr<ApiAnswer> answer =
-        call_api(*address, method, target, body, token, body.empty() ? kAskLimit : kChangeLimit);
+        call_api(server, method, target, body, body.empty() ? kAskLimit : kChangeLimit);
+    if (absl::IsPermissionDenied(answer.status())) {
+      return fail(kExitFailed, message_of(answer.status()));
+    }
     if (!answer.ok()) {
       return fail(kExitFailed, fmt::format("{}; is it running (systemctl status "
                                            "monkeytree-controller), is --address right?",
@@ -327,6 +340,8 @@ std::shared_ptr<Arguments> add_verb(CLI::App& app, const std::string& name,
   auto arguments = std::make_shared<Arguments>();
   CLI::App& verb = add_command(app, name, description, examples + kWhere);
   verb.add_option("--address", arguments->address, "of the controller")->type_name("HOST:PORT");
+  verb.add_option("--ca", arguments->ca, "of the controller's certificate: asks by HTTPS")
+      ->type_name("FILE");
   verb.add_flag("--json", arguments->json, "what the controller answers, as it is");
   verb.add_option("--token-file", arguments->token_file,
                   "holds the token; else MONKEYTREE_TOKEN_FILE names it")

@@ -1,15 +1,17 @@
 # The controller and the commands that talk to it.
 find_package(spdlog REQUIRED)
 monkeytree_library(notify_fast SOURCES notify_fast.cc USES monkeytree_address)
+find_package(OpenSSL REQUIRED)
+monkeytree_library(api_client SOURCES api_client.cc tls_stream.cc
+  USES monkeytree_address monkeytree_identity OpenSSL::SSL)
 monkeytree_library(cli_live
   SOURCES
-    api_client.cc
     controller.cc
     live.cc
     notify.cc
     token.cc
     view.cc
-  USES monkeytree_cli monkeytree_kubernetes_live monkeytree_notify_fast monkeytree_grpc_executor
+  USES monkeytree_api_client monkeytree_cli monkeytree_kubernetes_live monkeytree_notify_fast monkeytree_grpc_executor
        monkeytree_service spdlog::spdlog nlohmann_json::nlohmann_json)
 target_link_libraries(monkeytree PRIVATE monkeytree_cli_live)
 

@@ -1,13 +1,16 @@
 #include "cli/notify_fast.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <spawn.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -78,19 +81,51 @@ void tell(const ListenAddress& address, std::string_view why) {
   close(socket);
 }
 
+/// TLS takes longer, and more libraries, than a prolog should wait for: the whole program does it
+/// in a session of its own, which outlives us.
+void tell_by_tls(const std::string& address, const std::string& ca, const std::string& why) {
+  std::array<char, 4096> self{};
+  const ssize_t length = readlink("/proc/self/exe", self.data(), self.size());
+  if (length <= 0) return;
+  std::string program(self.data(), static_cast<size_t>(length));
+  program = program.substr(0, program.rfind('/')) + "/monkeytree";
+  const std::array<const char*, 10> arguments = {"monkeytree",    "notify", "--wait",   "--address",
+                                                 address.c_str(), "--ca",   ca.c_str(), "--",
+                                                 why.c_str(),     nullptr};
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, 1, 2);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+  pid_t child = 0;
+  const int fault = posix_spawn(&child, program.c_str(), &files, &attributes,
+                                const_cast<char* const*>(arguments.data()), environ);
+  if (fault != 0) remark("cannot start " + program);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+}
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
 }  // namespace
 
 bool is_notify(int argc, char** argv) {
   if (argc < 2 || std::string_view(argv[1]) != "notify") return false;
   return std::none_of(argv + 2, argv + argc, [](const char* argument) {
-    return std::string_view(argument) == "--help" || std::string_view(argument) == "-h";
+    const std::string_view text = argument;
+    return text == "--help" || text == "-h" || text == "--wait";
   });
 }
 
 int notify_fast(int argc, char** argv, int first) {
-  const char* from_environment = std::getenv("MONKEYTREE_ADDRESS");
-  std::string address = from_environment != nullptr && *from_environment != '\0' ? from_environment
-                                                                                 : "127.0.0.1:7460";
+  std::string address = environment("MONKEYTREE_ADDRESS"), ca = environment("MONKEYTREE_CA_FILE");
+  if (address.empty()) address = "127.0.0.1:7460";
   std::string why;
   for (int i = first; i < argc; ++i) {
     const std::string_view argument = argv[i];
@@ -98,6 +133,10 @@ int notify_fast(int argc, char** argv, int first) {
       address = argv[++i];
     } else if (argument.starts_with("--address=")) {
       address = argument.substr(std::string_view("--address=").size());
+    } else if (argument == "--ca" && i + 1 < argc) {
+      ca = argv[++i];
+    } else if (argument.starts_with("--ca=")) {
+      ca = argument.substr(std::string_view("--ca=").size());
     } else if (argument.starts_with("--")) {
       remark("passed over an option that is not known");
     } else {
@@ -109,7 +148,11 @@ int notify_fast(int argc, char** argv, int first) {
     remark("--address: expected HOST:PORT such as 127.0.0.1:7460");
     return 0;
   }
-  tell(*where, why);
+  if (ca.empty()) {
+    tell(*where, why);
+  } else {
+    tell_by_tls(address, ca, why);
+  }
   return 0;
 }
 

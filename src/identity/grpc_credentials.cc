@@ -1,6 +1,7 @@
 #include "identity/grpc_credentials.h"
 
 #include <grpc/grpc_security_constants.h>
+#include <grpc/support/log.h>
 #include <grpcpp/security/auth_context.h>
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_certificate_verifier.h>
@@ -83,6 +84,19 @@ std::shared_ptr<grpc::ChannelCredentials> tls_channel_credentials(const TlsIdent
       },
       std::move(verdicts)));
   return tls::TlsCredentials(options);
+}
+
+void tell_of_grpc(std::function<void(const std::string&)> report) {
+  // Never given back: gRPC's threads may outlive everything.
+  static auto* const reports = new std::function<void(const std::string&)>(std::move(report));
+  gpr_set_log_function([](gpr_log_func_args* line) {
+    if (line->severity != GPR_LOG_SEVERITY_ERROR) return;
+    std::string text = line->message;
+    for (const char* sign : {"wrong version number", "http request"}) {
+      if (text.find(sign) != std::string::npos) text = "what came spoke no TLS";
+    }
+    (*reports)(text);
+  });
 }
 
 std::optional<std::vector<std::string>> names_of_peer(const grpc::AuthContext& context) {

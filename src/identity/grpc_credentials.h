@@ -31,6 +31,10 @@ std::shared_ptr<grpc::ChannelCredentials> tls_channel_credentials(const TlsIdent
                                                                   const std::string& host,
                                                                   VerdictSink verdicts);
 
+/// For the rest of the process: `report` is told what gRPC would write to standard error, a line
+/// each; a peer without TLS among it. From many threads.
+void tell_of_grpc(std::function<void(const std::string&)> report);
+
 /// Whom the peer's certificate names; nullopt where the connection has none.
 std::optional<std::vector<std::string>> names_of_peer(const grpc::AuthContext& context);
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/yaml.h"
+#include "identity/tls_config.h"
 
 namespace monkeytree {
 namespace {
@@ -77,7 +78,7 @@ class ConfigReader {
 
   void read(const YamlValue& root) {
     const YamlMap map =
-        root.map({"mode", "scheduler", "listen", "insecure", "journal", "tokens", "poll_s",
+        root.map({"mode", "scheduler", "listen", "tls", "insecure", "journal", "tokens", "poll_s",
                   "coalesce_ms", "planning", "history", "policy", "steps", "log_level"});
     const Section section(map);
     ControllerRules& rules = config_.rules;
@@ -87,6 +88,12 @@ class ConfigReader {
       }
     }
     section.flag("insecure", config_.insecure);
+    if (const YamlValue* at = map.find("tls")) {
+      config_.tls = read_tls(*at);
+      if (config_.tls.configured() && config_.insecure) {
+        at->error("expected either tls or insecure: true, found both");
+      }
+    }
     section.text("journal", config_.journal);
     section.text("tokens", config_.tokens);
     section.name("log_level", config_.log_level, kLevels);
@@ -198,10 +205,10 @@ class ConfigReader {
     const std::optional<ListenAddress> address = parse_address(*text);
     if (!address) return at.error_expected("HOST:PORT such as 127.0.0.1:7460");
     to = *address;
-    if (!config_.insecure && !is_loopback(address->host)) {
+    if (!config_.insecure && !config_.tls.configured() && !is_loopback(address->host)) {
       at.error(
           fmt::format("{} is reached from other machines, and nobody who comes is asked who "
-                      "they are: expected 127.0.0.1 or ::1, or insecure: true",
+                      "they are: expected 127.0.0.1 or ::1, or tls, or insecure: true",
                       to_string(*address)));
     }
   }

@@ -8,6 +8,7 @@
 
 #include "base/diagnostics.h"
 #include "control/controller.h"
+#include "identity/tls_files.h"
 #include "inventory/slurm_scheduler.h"
 #include "kubernetes/settings.h"
 #include "service/address.h"
@@ -46,6 +47,8 @@ struct ServiceConfig {
   RecordedSettings recorded;
   ListenAddress http{"127.0.0.1", 7460};
   ListenAddress agents{"127.0.0.1", 7461};
+  /// Where configured, both addresses speak TLS and nothing else, and may be any.
+  TlsFiles tls;
   bool insecure = false;  ///< other addresses than loopback are allowed, without identity
   std::string journal = "/var/lib/monkeytree/journal.db";
   std::string tokens;              ///< file of tokens.h; "": changing calls are refused

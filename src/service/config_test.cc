@@ -104,6 +104,7 @@ scheduler:
   books: merge
   slurmrestd: "/run/slurmrestd/socket"
   slurmrestd_version: "v0.0.40"
+tls: none
 listen:
   http: "10.0.0.1:80"
   agents: "[fd00::1]:0"
@@ -152,11 +153,13 @@ steps:
 )";
   const ServiceConfig config = sound(text);
   EXPECT_EQ(write_config(config), text);
-  // None of them is the default: had it not been read, the above would not notice.
+  // None of them is the default: had it not been read, the above would not notice. But for tls,
+  // which `insecure: true` excludes.
   ServiceConfig defaults;
   std::istringstream lines(write_config(defaults));
   for (std::string line; std::getline(lines, line);) {
-    if (line.ends_with(":") || line.find("kind:") != std::string::npos) continue;
+    if (line.ends_with(":") || line == "tls: none" || line.find("kind:") != std::string::npos)
+      continue;
     EXPECT_THAT("\n" + text, testing::Not(HasSubstr("\n" + line + "\n")));
   }
   EXPECT_EQ(config.agents.host, "fd00::1");
@@ -206,6 +209,32 @@ TEST(Config, OnlyLoopbackUnlessInsecure) {
     EXPECT_TRUE(sound(text + "insecure: true\n").insecure);
   }
   EXPECT_EQ(sound(std::string(kLeast) + "listen: {agents: localhost:0}\n").agents.port, 0);
+}
+
+TEST(Config, TlsOpensOtherAddresses) {
+  const std::string text = std::string(kLeast) + "listen: {http: 0.0.0.0:80, agents: node1:81}\n";
+  const std::string tls = "tls: {ca: a.crt, certificate: b.crt, key: b.key}\n";
+  const ServiceConfig config = sound(text + tls);
+  EXPECT_EQ(config.tls, (TlsFiles{"a.crt", "b.crt", "b.key"}));
+  EXPECT_FALSE(config.insecure);
+  EXPECT_EQ(sound(write_config(config)).tls, config.tls);
+  EXPECT_THAT(faults(text + "tls: none\n"), HasSubstr("or tls, or insecure: true"));
+  EXPECT_THAT(faults(text + tls + "insecure: true\n"),
+              HasSubstr("/tls: expected either tls or insecure: true, found both"));
+  EXPECT_THAT(faults(std::string(kLeast) + "tls: {ca: a.crt, key: b.key}\n"),
+              HasSubstr("/tls: no certificate, expected tls: {ca: FILE, certificate: FILE, "));
+  EXPECT_THAT(faults(std::string(kLeast) + "tls: /etc/tls\n"), HasSubstr("/tls: "));
+  // As the example shows it.
+  const std::string example =
+      *read_file(std::string(MONKEYTREE_SOURCE_DIR) + "/packaging/controller.yaml");
+  std::istringstream lines(example.substr(example.find("# tls:\n")));
+  std::string shown;
+  for (std::string line; std::getline(lines, line) && line.starts_with("# ");) {
+    shown += line.substr(2) + "\n";
+  }
+  EXPECT_EQ(sound(std::string(kLeast) + shown).tls,
+            (TlsFiles{"/etc/monkeytree/tls/ca.crt", "/etc/monkeytree/tls/controller.crt",
+                      "/etc/monkeytree/tls/controller.key"}));
 }
 
 TEST(Config, Addresses) {

@@ -127,6 +127,10 @@ std::string steps_text(const StepLimits& steps) {
 std::string write_config(const ServiceConfig& config) {
   const ControllerRules& rules = config.rules;
   std::string out = fmt::format("mode: {}\n", name_of(rules.mode)) + scheduler_text(config);
+  out += config.tls.configured()
+             ? fmt::format("tls:\n  ca: {}\n  certificate: {}\n  key: {}\n", quoted(config.tls.ca),
+                           quoted(config.tls.certificate), quoted(config.tls.key))
+             : "tls: none\n";
   out += fmt::format("listen:\n  http: \"{}\"\n  agents: \"{}\"\ninsecure: {}\n",
                      to_string(config.http), to_string(config.agents), config.insecure);
   out += fmt::format("journal: {}\ntokens: {}\nlog_level: {}\n", quoted(config.journal),

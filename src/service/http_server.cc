@@ -27,6 +27,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
+#include "service/http_certificate.h"
+
 namespace monkeytree {
 namespace {
 
@@ -43,6 +46,7 @@ constexpr size_t kPiece = 16 << 10;
 /// So much content that is too large is still read, so that our refusal is not lost in a reset.
 constexpr uint64_t kMostDiscarded = 1 << 20;
 constexpr std::chrono::milliseconds kTick{200};
+constexpr const char* kTlsPriorities = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
@@ -162,7 +166,8 @@ void HttpStream::disconnect() {
 /// The library's daemon, what we know of its connections, and the threads that answer.
 class HttpServer::Daemon {
  public:
-  Daemon(Handlers handlers, HttpLimits limits) : handlers_(std::move(handlers)), limits_(limits) {}
+  Daemon(Handlers handlers, HttpLimits limits, std::unique_ptr<HttpCertificate> certificate)
+      : handlers_(std::move(handlers)), limits_(limits), certificate_(std::move(certificate)) {}
   ~Daemon() { stop(); }
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -235,9 +240,11 @@ class HttpServer::Daemon {
   void cut_late();
   void make_room(Connection& newest);
   void cut(Connection& connection, int status, const std::string& why);
+  static void send_at_once(const Connection& connection, int status, const std::string& why);
 
   const Handlers handlers_;
   const HttpLimits limits_;
+  const std::unique_ptr<HttpCertificate> certificate_;  ///< null: plain HTTP
   MHD_Daemon* daemon_ = nullptr;
   size_t body_bytes_ = 0;  ///< of all connections together; of the library's thread
 
@@ -286,13 +293,22 @@ struct HttpServer::Daemon::Callbacks {
 };
 
 bool HttpServer::Daemon::start(int listener) {
+  unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+  std::vector<MHD_OptionItem> tls;
+  if (certificate_) {
+    flags |= MHD_USE_TLS;
+    tls.push_back(
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, reinterpret_cast<void*>(&HttpCertificate::show)});
+    tls.push_back({MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>(kTlsPriorities)});
+  }
+  tls.push_back({MHD_OPTION_END, 0, nullptr});
   daemon_ = MHD_start_daemon(
-      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, nullptr,
-      nullptr, &Callbacks::request, this, MHD_OPTION_EXTERNAL_LOGGER, &Callbacks::log, this,
-      MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_NOTIFY_CONNECTION, &Callbacks::connection,
-      this, MHD_OPTION_URI_LOG_CALLBACK, &Callbacks::target, this, MHD_OPTION_CONNECTION_LIMIT,
-      static_cast<unsigned>(limits_.connections) + kSpare, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-      kConnectionMemory, MHD_OPTION_END);
+      flags, 0, nullptr, nullptr, &Callbacks::request, this, MHD_OPTION_EXTERNAL_LOGGER,
+      &Callbacks::log, this, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_NOTIFY_CONNECTION,
+      &Callbacks::connection, this, MHD_OPTION_URI_LOG_CALLBACK, &Callbacks::target, this,
+      MHD_OPTION_CONNECTION_LIMIT, static_cast<unsigned>(limits_.connections) + kSpare,
+      MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemory, MHD_OPTION_ARRAY, tls.data(),
+      MHD_OPTION_END);
   if (daemon_ == nullptr) return false;
   for (int i = 0; i < limits_.threads; ++i) {
     threads_.emplace_back([this](const std::stop_token& stop) { answer(stop, quick_); });
@@ -339,6 +355,7 @@ void HttpServer::Daemon::on_connection(MHD_Connection* handle, void** context, b
     }
     return;
   }
+  if (certificate_) certificate_->serve_this_thread();
   auto connection = std::make_unique<Connection>();
   connection->handle = handle;
   connection->socket =
@@ -363,7 +380,10 @@ void HttpServer::Daemon::forget(Connection& connection) {
   const bool said = getsockopt(connection.socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
                     info.tcpi_bytes_received > 0;
   if (said && !connection.begun && handlers_.refused) {
-    handlers_.refused(fmt::format("from {}: what is no HTTP request", connection.peer));
+    handlers_.refused(fmt::format("from {}: {}", connection.peer,
+                                  certificate_ ? "what is no TLS, or no HTTP request, or does not "
+                                                 "believe our certificate"
+                                               : "what is no HTTP request"));
   }
   forget_body(connection);
   const std::lock_guard lock(mutex_);
@@ -379,16 +399,22 @@ void HttpServer::Daemon::make_room(Connection& newest) {
   cut(newest, 503, "too many connections");
 }
 
+/// Past the library, which has sent nothing yet: its own limits of time know no words, and no whole
+/// request.
+void HttpServer::Daemon::send_at_once(const Connection& connection, int status,
+                                      const std::string& why) {
+  const std::string body = http_error(status, why).body;
+  const std::string text = fmt::format(
+      "HTTP/1.1 {} {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n"
+      "Connection: close\r\n\r\n{}",
+      status, MHD_get_reason_phrase_for(static_cast<unsigned>(status)), body.size(), body);
+  [[maybe_unused]] const ssize_t sent =
+      ::send(connection.socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 void HttpServer::Daemon::cut(Connection& connection, int status, const std::string& why) {
   if (connection.state == State::kReading) {
-    // The library has sent nothing yet. Its own limits of time know no words, and no whole request.
-    const std::string body = http_error(status, why).body;
-    const std::string text = fmt::format(
-        "HTTP/1.1 {} {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n"
-        "Connection: close\r\n\r\n{}",
-        status, MHD_get_reason_phrase_for(static_cast<unsigned>(status)), body.size(), body);
-    [[maybe_unused]] const ssize_t sent =
-        ::send(connection.socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (!certificate_) send_at_once(connection, status, why);
     if (handlers_.refused) handlers_.refused(fmt::format("from {}: {}", connection.peer, why));
   }
   shutdown(connection.socket, SHUT_RDWR);
@@ -622,11 +648,18 @@ void HttpServer::Daemon::look_for_forsaken() {
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::start(const ListenAddress& address,
-                                                              Handlers handlers,
-                                                              HttpLimits limits) {
+                                                              Handlers handlers, HttpLimits limits,
+                                                              const TlsFiles& tls) {
+  std::unique_ptr<HttpCertificate> certificate;
+  if (tls.configured()) {
+    absl::StatusOr<std::unique_ptr<HttpCertificate>> loaded =
+        HttpCertificate::load(tls, handlers.refused);
+    if (!loaded.ok()) return with_context(loaded.status(), "tls");
+    certificate = *std::move(loaded);
+  }
   const absl::StatusOr<Listener> listener = listen_on(address);
   if (!listener.ok()) return listener.status();
-  auto daemon = std::make_unique<Daemon>(std::move(handlers), limits);
+  auto daemon = std::make_unique<Daemon>(std::move(handlers), limits, std::move(certificate));
   if (!daemon->start(listener->socket)) {
     close(listener->socket);
     return absl::UnavailableError(

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "identity/tls_files.h"
 #include "service/address.h"
 #include "service/http_message.h"
 
@@ -58,9 +59,9 @@ struct HttpLimits {
 };
 
 /// HTTP/1.1 by GNU libmicrohttpd, one request a connection. One thread waits for all clients, so
-/// that none of them, however slow, keeps another waiting; a few answer. Each request and each
-/// answer has a deadline as a whole. At the limit of connections the one that has been silent
-/// longest makes room.
+/// that none of them, however slow, keeps another waiting; a few answer. With `tls` it is HTTPS,
+/// and what is none is hung up on. Each request and each answer has a deadline as a whole. At the
+/// limit of connections the one that has been silent longest makes room.
 class HttpServer {
  public:
   struct Handlers {
@@ -73,9 +74,11 @@ class HttpServer {
     std::function<void(const std::string&)> refused;
   };
 
-  /// Unavailable where the address cannot be listened on.
+  /// Unavailable where the address cannot be listened on; FailedPrecondition where the files of
+  /// `tls` are no controller's.
   static absl::StatusOr<std::unique_ptr<HttpServer>> start(const ListenAddress& address,
-                                                           Handlers handlers, HttpLimits limits);
+                                                           Handlers handlers, HttpLimits limits,
+                                                           const TlsFiles& tls = {});
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

@@ -16,7 +16,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::optional<ServiceConfig> config = parse_config(text, "fuzz", findings);
   require(config.has_value() != findings.has_errors());
   if (!config) return 0;
-  require(config->insecure || (is_loopback(config->http.host) && is_loopback(config->agents.host)));
+  require(!config->insecure || !config->tls.configured());
+  require(config->insecure || config->tls.configured() ||
+          (is_loopback(config->http.host) && is_loopback(config->agents.host)));
   const std::string written = write_config(*config);
   Diagnostics again;
   const std::optional<ServiceConfig> read = parse_config(written, "written", again);

@@ -318,12 +318,16 @@ TEST_F(MutualTls, AControllersCertificateIsNoAgents) {
 }
 
 TEST_F(MutualTls, NobodyFallsBackToPlainText) {
+  // For the rest of the process, so it outlives the test.
+  static Log grpc;
+  tell_of_grpc([](const std::string& text) { grpc.sink()(LogLevel::kWarning, text, {}); });
   start_controller(files("controller"));
   const auto plain = start_agent("n1", {});
   EXPECT_TRUE(eventually([&] { return plain->log.says("does it expect TLS"); }))
       << plain->log.text();
   EXPECT_EQ(say_hello("n1", grpc::InsecureChannelCredentials()).error_code(),
             grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(eventually([&] { return grpc.says("what came spoke no TLS"); })) << grpc.text();
   EXPECT_FALSE(knows("n1"));
   start_controller({});
   const auto careful = start_agent("n2", files("n2"));
