@@ -6,7 +6,7 @@ if(MONKEYTREE_TESTS)
     SOURCES ${kubernetes_folder}/observe_test.cc ${kubernetes_folder}/control_plane.cc
             ${CMAKE_CURRENT_LIST_DIR}/service/running_controller.cc
             ${CMAKE_CURRENT_LIST_DIR}/program.cc
-    USES monkeytree_base nlohmann_json::nlohmann_json PkgConfig::HTTPLIB OpenSSL::SSL
+    USES monkeytree_kubernetes_live nlohmann_json::nlohmann_json PkgConfig::HTTPLIB OpenSSL::SSL
       OpenSSL::Crypto Threads::Threads)
   target_include_directories(kubernetes_observe_test PRIVATE ${CMAKE_CURRENT_LIST_DIR}
     ${kubernetes_folder})

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <httplib.h>
 #include <netinet/tcp.h>
+#include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <sys/mman.h>
@@ -78,6 +79,7 @@ bool use_certificate(SSL_CTX* context, const std::string& certificate, const std
     if (done != 1) return false;
     first = false;
   }
+  ERR_clear_error();  // the end of the list counts as one
   const Bio keys = memory(key);
   EVP_PKEY* private_key = PEM_read_bio_PrivateKey(keys.get(), nullptr, nullptr, nullptr);
   if (first || private_key == nullptr) {

@@ -112,7 +112,13 @@ class KubeClusterWatch::Follower {
     while (!stop.stop_requested()) {
       if (Status status = list(); !status.ok()) return status;
       Status status;
-      while (status.ok() && !stop.stop_requested()) status = watch_once(stop);
+      while (status.ok() && !stop.stop_requested()) {
+        const Clock::time_point began = Clock::now();
+        status = watch_once(stop);
+        // A server that ends every watch at once is not asked without pause.
+        const milliseconds least = watch_.times_.first_retry;
+        if (status.ok() && Clock::now() - began < least) wait(stop, by_chance(least));
+      }
       if (!absl::IsOutOfRange(status)) return status;
       wait(stop, by_chance(watch_.times_.first_retry));  // not all clients at once
     }

@@ -145,8 +145,12 @@ bool KubeControlPlane::prepare() {
       "openssl req -x509 -newkey rsa:2048 -nodes -days 30 -keyout ca.key -out ca.pem "
       "-subj /CN=test-authority && openssl req -newkey rsa:2048 -nodes -keyout server.key "
       "-out server.csr -subj /CN=kube-apiserver && printf "
-      "'subjectAltName=IP:127.0.0.1,DNS:localhost' > san && openssl x509 -req -in server.csr "
-      "-CA ca.pem -CAkey ca.key -CAcreateserial -days 30 -extfile san -out server.pem",
+      "'subjectAltName=IP:127.0.0.1' > san && openssl x509 -req -in server.csr "
+      "-CA ca.pem -CAkey ca.key -CAcreateserial -days 30 -extfile san -out server.pem && "
+      "openssl req -newkey rsa:2048 -nodes -keyout client.key -out client.csr "
+      "-subj /O=system:masters/CN=client && openssl x509 -req -in client.csr -CA ca.pem "
+      "-CAkey ca.key -CAcreateserial -days 30 -out client.pem && openssl req -x509 "
+      "-newkey rsa:2048 -nodes -days 30 -keyout other.key -out other.pem -subj /CN=other",
       folder_);
   if (std::system(make.c_str()) != 0) {
     ADD_FAILURE() << "openssl could not make certificates: " << folder_ << "/openssl.log";
@@ -188,7 +192,8 @@ std::vector<std::string> KubeControlPlane::arguments_of(const std::string& progr
             fmt::format("--secure-port={}", ports_.at("kube-apiserver")), "--insecure-port=0",
             "--tls-cert-file=" + folder_ + "/server.pem",
             "--tls-private-key-file=" + folder_ + "/server.key",
-            "--token-auth-file=" + folder_ + "/tokens.csv", "--authorization-mode=RBAC",
+            "--token-auth-file=" + folder_ + "/tokens.csv",
+            "--client-ca-file=" + folder_ + "/ca.pem", "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",
             "--service-account-key-file=" + folder_ + "/account.key",
             "--service-account-signing-key-file=" + folder_ + "/account.key",

@@ -29,6 +29,7 @@ class KubeControlPlane {
   KubeControlPlane(const KubeControlPlane&) = delete;
   KubeControlPlane& operator=(const KubeControlPlane&) = delete;
 
+  /// Holds ca.pem; client.pem and client.key of an administrator; other.pem of nobody here.
   const std::string& folder() const { return folder_; }
   std::string server() const;
   /// What somebody with this token uses; the administrator's without one. A path.

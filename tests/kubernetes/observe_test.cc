@@ -13,7 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "control_plane.h"
+#include "kubernetes/client.h"
 #include "program.h"
 #include "service/running_controller.h"
 
@@ -237,6 +239,40 @@ TEST_F(KubernetesTest, TheImportGivesTheRacksAndDegreesOfTheServer) {
   const ProgramRun planned = run_program({"plan", snapshot, "--json"});
   EXPECT_EQ(planned.exit_code, 0) << planned.err;
   EXPECT_EQ(Json::parse(planned.out)["moves"], 1);
+}
+
+TEST_F(KubernetesTest, TheServerProvesItsNameAndWeOurs) {
+  const absl::StatusOr<KubeAccess> access = read_kubeconfig(plane_->kubeconfig("other"), "");
+  ASSERT_TRUE(access.ok()) << access.status();
+  const auto answer = [](const KubeAccess& how, const std::string& path) {
+    KubeCredentials credentials(how);
+    const auto connection = KubeConnection::open(how, credentials);
+    if (!connection.ok()) return connection.status();
+    return (*connection)->get(path, Clock::now() + kPatience).status();
+  };
+  EXPECT_EQ(answer(*access, "/api/v1/nodes?limit=1"), absl::OkStatus());
+  KubeAccess other = *access;
+  other.authority = *read_file(plane_->folder() + "/other.pem");
+  EXPECT_TRUE(absl::IsUnavailable(answer(other, "/version"))) << "not the authority's server";
+  other.any_server = true;
+  EXPECT_EQ(answer(other, "/version"), absl::OkStatus());
+  KubeAccess system = *access;
+  system.authority.clear();
+  EXPECT_TRUE(absl::IsUnavailable(answer(system, "/version"))) << "nor one of the system's";
+  KubeAccess name = *access;
+  name.host = "localhost";  // is the same machine, but not the name in the certificate
+  EXPECT_FALSE(answer(name, "/version").ok());
+  KubeAccess certified = *access;
+  certified.token = "";
+  EXPECT_FALSE(answer(certified, "/api/v1/nodes?limit=1").ok()) << "nobody";
+  certified.certificate = *read_file(plane_->folder() + "/client.pem");
+  certified.key = *read_file(plane_->folder() + "/client.key");
+  EXPECT_EQ(answer(certified, "/api/v1/nodes?limit=1"), absl::OkStatus());
+  certified.key = *read_file(plane_->folder() + "/other.key");
+  EXPECT_TRUE(absl::IsInvalidArgument(answer(certified, "/version"))) << "they do not fit";
+  KubeAccess stranger = *access;
+  stranger.token = "nobody's";
+  EXPECT_TRUE(absl::IsUnauthenticated(answer(stranger, "/version")));
 }
 
 TEST_F(KubernetesTest, TheControllerObservesAndChangesNothing) {
