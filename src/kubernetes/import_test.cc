@@ -15,7 +15,6 @@ namespace monkeytree {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 class KubernetesImportTest : public ::testing::Test {
  protected:

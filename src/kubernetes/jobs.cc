@@ -62,7 +62,8 @@ class JobsBuilder {
       if (!place.known) {
         add_occupant(pod, place.job, place.keeps);
       } else {
-        by_job_[place.job].push_back({&pod, std::move(place)});
+        std::vector<PlacedPod>& pods = by_job_[place.job];
+        pods.push_back({&pod, std::move(place)});
       }
     }
     for (auto& [id, pods] : by_job_) add_job(id, pods);
