@@ -62,7 +62,7 @@ class Call {
     while (true) {
       const TlsStream::Progress step = tls_->shake_hands();
       if (step.state == TlsStream::State::kDone) break;
-      if (const absl::Status status = wait_after(step); !status.ok()) {
+      if (absl::Status status = wait_after(step); !status.ok()) {
         return absl::IsDeadlineExceeded(status)
                    ? status
                    : gone(fmt::format("no TLS comes about ({}); is it configured there?",
@@ -82,7 +82,7 @@ class Call {
         bytes.remove_prefix(step.bytes);
         continue;
       }
-      const absl::Status status = wait_after(step);
+      absl::Status status = wait_after(step);
       if (absl::IsDeadlineExceeded(status)) return status;
       // What was refused before it was all sent has its answer waiting.
       if (!status.ok()) return absl::OkStatus();

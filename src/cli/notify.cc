@@ -15,6 +15,7 @@
 #include "cli/api_client.h"
 #include "cli/common.h"
 #include "identity/tls_files.h"
+#include "service/token.h"
 
 namespace monkeytree {
 namespace {
@@ -65,6 +66,15 @@ int notify_and_wait(const NotifyArguments& arguments) {
       return kExitBadInput;
     }
     server.authorities = *authorities;
+  }
+  // Only a notification from another machine needs one.
+  if (const std::string file = environment("MONKEYTREE_TOKEN_FILE"); !file.empty()) {
+    const absl::StatusOr<std::string> token = read_token(file);
+    if (!token.ok()) {
+      print_error(message_of(token.status()));
+      return kExitBadInput;
+    }
+    server.token = *token;
   }
   const nlohmann::json body = {{"why", absl::StrJoin(arguments.why, " ").substr(0, kMaxWhy)}};
   const absl::StatusOr<ApiAnswer> answer =
