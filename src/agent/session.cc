@@ -163,7 +163,7 @@ class GrpcSession final : public AgentSession {
     const auto verdict = std::make_shared<Verdict>();
     const auto credentials = credentials_for(verdict);
     if (!credentials.ok()) return credentials.status();
-    const absl::Status status = talk(*credentials);
+    absl::Status status = talk(*credentials);
     if (connected_) return status;
     return options_.tls.configured() ? why_no_tls(*verdict, status) : why_no_answer(status);
   }

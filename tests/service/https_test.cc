@@ -81,8 +81,9 @@ class Https : public testing::Test {
     server_.reset();
     absl::StatusOr<std::unique_ptr<HttpServer>> server =
         HttpServer::start({"127.0.0.1", 0}, std::move(handlers), HttpLimits(), tls);
+    absl::Status status = server.status();
     if (server.ok()) server_ = *std::move(server);
-    return server.status();
+    return status;
   }
   int port() const { return server_->address().port; }
   absl::StatusOr<ApiAnswer> call(const std::string& authorities, const std::string& target = "/",
