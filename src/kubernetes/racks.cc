@@ -184,7 +184,7 @@ std::string RackFinder::rack_of(const KubeNode& node) const {
       continue;
     }
     if (ended) return "";  // a level is missing in between
-    path = path.empty() ? value : value + "/" + path;
+    path.insert(0, path.empty() ? value : fmt::format("{}/", value));
   }
   return path;
 }

@@ -69,7 +69,7 @@ void write(const std::string& file, const std::string& text) { std::ofstream(fil
 
 /// Where objects of that kind are made.
 std::string collection_of(const std::string& kind, const std::string& space) {
-  const std::string in = space.empty() ? "" : "namespaces/" + space + "/";
+  const std::string in = space.empty() ? "" : fmt::format("namespaces/{}/", space);
   static const std::map<std::string, std::pair<std::string, std::string>> kKinds = {
       {"Namespace", {"/api/v1/", "namespaces"}},
       {"Node", {"/api/v1/", "nodes"}},
@@ -84,7 +84,7 @@ std::string collection_of(const std::string& kind, const std::string& space) {
   };
   const auto found = kKinds.find(kind);
   if (found == kKinds.end()) return "";
-  return found->second.first + in + found->second.second;
+  return fmt::format("{}{}{}", found->second.first, in, found->second.second);
 }
 
 /// The value behind "key:" at the front of a line, or two blanks in.
@@ -170,7 +170,7 @@ std::string KubeControlPlane::kubeconfig(const std::string& name, const std::str
     write(folder_ + "/" + name + ".token", token);
     user = fmt::format("tokenFile: {}.token", name);
   }
-  const std::string file = folder_ + "/" + name + ".kubeconfig";
+  std::string file = folder_ + "/" + name + ".kubeconfig";
   write(file, fmt::format("apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts:\n"
                           "- name: c\n  context: {{cluster: k, user: u}}\nclusters:\n- name: k\n"
                           "  cluster: {{server: '{}', certificate-authority: ca.pem}}\n"
