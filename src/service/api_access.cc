@@ -123,7 +123,7 @@ HttpResponse Api::open_session(const HttpRequest& request, std::string_view /*id
       fmt::format("{{\"name\": {}, \"role\": {}}}\n", quote(who->name), quote(name_of(who->role))));
   response.headers["Set-Cookie"] =
       fmt::format("{}{}; Path=/; HttpOnly; SameSite=Strict{}", kCookie, secret_in(request, false),
-                  settings_.loopback ? "" : "; Secure");
+                  settings_.loopback || settings_.insecure ? "" : "; Secure");
   return response;
 }
 

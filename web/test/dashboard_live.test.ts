@@ -134,6 +134,43 @@ test('what happens in a controller reaches the page, and a stream that breaks is
   folder.remove();
 });
 
+test('where others than this machine are answered the page asks for a token', async () => {
+  const folder = new Folder();
+  const config = recorded(folder);
+  const tokens = folder.write('tokens', `eve read ${digest(kToken)} 2026-01-01\n`);
+  const { controller, address } = await startController(
+    folder,
+    `${config}insecure: true\ntokens: ${tokens}\n`,
+    '0.0.0.0',
+  );
+  const watched = await open(address.replace('0.0.0.0', '127.0.0.1'));
+  const { page } = watched;
+  const dialog = page.getByRole('dialog', { name: 'Who looks?' });
+  await dialog.waitFor();
+  assert.doesNotMatch((await page.locator('#jobs').textContent()) ?? '', /of 2/);
+  await assertAccessible(page, 'sign in');
+  await picture(page, 'dashboard-sign-in');
+  await page.keyboard.press('Escape'); // there is nothing behind it
+  await page.getByLabel('Token').fill('another-token-than-ours');
+  await page.keyboard.press('Enter');
+  await says(page, '.sign-in .verdict', 'not our token');
+  await page.getByLabel('Token').fill(kToken);
+  await page.keyboard.press('Enter');
+  await says(page, '#state', 'mode observe');
+  await page.waitForSelector('body[data-live]');
+  await says(page, '#jobs .bar', /of [23]/);
+  await page.reload();
+  await says(page, '#state', 'mode observe');
+  assert.equal(await page.getByRole('dialog').count(), 0);
+  // No script of the page can read it.
+  assert.equal(await page.evaluate(() => document.cookie), '');
+  // Chromium notes each refusal as an error; nothing else went wrong.
+  for (const fault of watched.faults) assert.match(fault, /status of 401/);
+  watched.faults = [];
+  await closePage(watched);
+  await controller.stop();
+});
+
 test('nothing changes without the token; with it plans are rejected and approved', async () => {
   const folder = new Folder();
   for (const name of ['agents', 'jobs']) mkdirSync(join(folder.path, name));

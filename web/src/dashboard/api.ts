@@ -79,12 +79,30 @@ export function onBusy(say: (text: string) => void): void {
   sayBusy = say;
 }
 
+let signIn: () => Promise<void> = () => Promise.reject(new ApiError('expected a token'));
+let signingIn: Promise<void> | null = null;
+/// Is called where the server shows itself only to those who have a token; settles once it does.
+export function onLocked(unlock: () => Promise<void>): void {
+  signIn = unlock;
+}
+/// However many calls wait for it, the person is asked once.
+function unlocked(): Promise<void> {
+  signingIn ??= signIn().finally(() => (signingIn = null));
+  return signingIn;
+}
+
 const kLongestWait_s = 30;
 
 async function ask(path: string, init: RequestInit): Promise<Response> {
   try {
-    return await fetch(path, { ...init, credentials: 'omit', cache: 'no-store' });
-  } catch {
+    const options: RequestInit = { ...init, credentials: 'same-origin', cache: 'no-store' };
+    const response = await fetch(path, options);
+    const hasToken = new Headers(init.headers).has('Authorization');
+    if (response.status !== 401 || hasToken) return response;
+    await unlocked();
+    return await fetch(path, options);
+  } catch (error) {
+    if (error instanceof ApiError) throw error;
     if (init.signal?.aborted) throw new ApiError('stopped');
     throw new ApiError('the program that serves this page does not answer');
   }
@@ -154,6 +172,8 @@ export const importTexts = (texts: {
   jobs: string;
   nodes?: string;
 }): Promise<{ files: { snapshot: string }; warnings: string[] }> => post('/api/v1/import', texts);
+/// Has the server remember the token for what this page reads.
+export const openSession = (token: string): Promise<unknown> => post('/api/v1/session', {}, token);
 export const approve = (id: number, token: string, by: string, why: string): Promise<unknown> =>
   post(`/api/v1/plans/${id}/approve`, { by, why }, token);
 export const cancel = (id: number, token: string, by: string, why: string): Promise<unknown> =>
@@ -169,7 +189,7 @@ export async function listen(
   for (let wait_ms = 1000; ; wait_ms = Math.min(2 * wait_ms, 10_000)) {
     try {
       const headers: Record<string, string> = last === '' ? {} : { 'Last-Event-ID': last };
-      const response = await fetch('/api/v1/events', { headers, cache: 'no-store' });
+      const response = await ask('/api/v1/events', { headers });
       if (!response.ok || !response.body) throw new ApiError(response.statusText);
       onState(true);
       wait_ms = 500;

@@ -20,6 +20,7 @@ import {
   type Step,
 } from './model';
 import { Player } from './play';
+import { signIn } from './sign_in';
 import { type Scenario, WhatIf } from './what_if';
 
 /// What is on the map when no plan is tried: the server's cluster, or files of the reader's own.
@@ -83,6 +84,7 @@ function note(kind: keyof typeof notes, text: string): void {
   byId('trouble-close').hidden = notes.told === '';
 }
 api.onBusy((text) => note('busy', text));
+api.onLocked(signIn);
 
 const words = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 

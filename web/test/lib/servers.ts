@@ -65,10 +65,11 @@ export async function startView(file: string): Promise<{ view: Running; address:
 export async function startController(
   folder: Folder,
   config: string,
+  host = '127.0.0.1',
 ): Promise<{ controller: Running; address: string; agents: string }> {
   const file = folder.write(
     'controller.yaml',
-    `${config}journal: ${folder.path}/journal.db\nlisten: {http: 127.0.0.1:0, agents: 127.0.0.1:0}\n`,
+    `${config}journal: ${folder.path}/journal.db\nlisten: {http: '${host}:0', agents: 127.0.0.1:0}\n`,
   );
   const controller = Running.start('monkeytree', ['controller', '--config', file]);
   const address = `http://${await controller.printed(/event=started.* http=(\S+)/)}/`;
