@@ -46,7 +46,8 @@ class Explain : public testing::Test {
     entry_.made_s = kMade_s;
     entry_.moves = made.moves;
     entry_.plan = write_plan(record_of(snapshot_, made, "0"));
-    entry_.decision = decision_json(snapshot_, made, routed, gain, {{"A", "opted out in its comment"}}, {});
+    entry_.decision =
+        decision_json(snapshot_, made, routed, gain, {{"A", "opted out in its comment"}}, {});
     migrations_ = migrations_of(12, snapshot_, made.rounds, {});
   }
 

@@ -68,11 +68,11 @@ struct Event {
 struct AuditEntry {
   int64_t id = 0;
   double time_s = 0;
-  std::string who;   ///< the token's name; "" where there was none that counts
-  std::string role;  ///< its role; ""
-  std::string from;  ///< numeric address
-  std::string call;  ///< "POST /api/v1/plans/12/approve"
-  std::string said;  ///< what the call said for itself: a name, a reason
+  std::string who;                ///< the token's name; "" where there was none that counts
+  std::string role;               ///< its role; ""
+  std::string from;               ///< numeric address
+  std::string call;               ///< "POST /api/v1/plans/12/approve"
+  std::string said;               ///< what the call said for itself: a name, a reason
   std::string outcome = "begun";  ///< "OK", or why not; "begun" where a controller died meanwhile
   friend bool operator==(const AuditEntry&, const AuditEntry&) = default;
 };

@@ -143,7 +143,7 @@ test('where others than this machine are answered the page asks for a token', as
     `${config}insecure: true\ntokens: ${tokens}\n`,
     '0.0.0.0',
   );
-  const watched = await open(address.replace('0.0.0.0', '127.0.0.1'));
+  const watched = await openPage(browser, address.replace('0.0.0.0', '127.0.0.1'));
   const { page } = watched;
   const dialog = page.getByRole('dialog', { name: 'Who looks?' });
   await dialog.waitFor();
