@@ -151,10 +151,10 @@ test('where others than this machine are answered the page asks for a token', as
   await assertAccessible(page, 'sign in');
   await picture(page, 'dashboard-sign-in');
   await page.keyboard.press('Escape'); // there is nothing behind it
-  await page.getByLabel('Token').fill('another-token-than-ours');
+  await dialog.getByLabel('Token').fill('another-token-than-ours');
   await page.keyboard.press('Enter');
   await says(page, '.sign-in .verdict', 'not our token');
-  await page.getByLabel('Token').fill(kToken);
+  await dialog.getByLabel('Token').fill(kToken);
   await page.keyboard.press('Enter');
   await says(page, '#state', 'mode observe');
   await page.waitForSelector('body[data-live]');
