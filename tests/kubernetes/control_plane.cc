@@ -101,7 +101,7 @@ std::string yaml_field(const std::string& document, const std::string& key) {
 std::string KubeControlPlane::missing() {
   const std::string folder = programs_folder();
   for (const std::string& program : kPrograms) {
-    if (access((folder + "/" + program).c_str(), X_OK) != 0) {
+    if (access(fmt::format("{}/{}", folder, program).c_str(), X_OK) != 0) {
       return fmt::format("no {} in {}: scripts/kubernetes builds it", program, folder);
     }
   }
