@@ -11,9 +11,7 @@
 namespace monkeytree {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 constexpr const char* kLeast = "scheduler: {kind: slurm, topology: t.conf}\n";
 
