@@ -45,7 +45,8 @@ int fail(const absl::Status& status) {
 
 absl::Status exists(const Folder& folder, const std::string& name, std::string_view renew) {
   return absl::AlreadyExistsError(
-      fmt::format("{}: is there already; monkeytree certs renew {} makes a new one",
+      fmt::format("{}: is there already; monkeytree certs renew {} makes a new one for the same "
+                  "names; for others move it and its key away first",
                   printable(folder.certificate_file(name)), renew));
 }
 
@@ -140,6 +141,10 @@ int run_nodes(const Arguments& arguments) {
   for (const std::string& node : *nodes) {
     const std::string name = Folder::node_name(node);
     if (folder.has(name)) {
+      // Half a pair is of no use, and what is left of it may be somebody's mistake.
+      if (const absl::StatusOr<Credential> whole = folder.read(name); !whole.ok()) {
+        return fail(with_context(whole.status(), "move what is left of it away first"));
+      }
       kept.push_back(node);
       continue;
     }

@@ -162,7 +162,7 @@ class Session {
                                            to_string(*address)));
     }
     const std::string message = json.is_object() ? text_at(at(json, "error"), "message") : "";
-    const bool bad = answer->status == 400 || answer->status == 401 || answer->status == 403;
+    const bool bad = answer->status == 400;
     std::string text =
         message.empty() ? fmt::format("HTTP status {}", answer->status) : printable(message);
     if (answer->status == 401) text += "; --token-file or MONKEYTREE_TOKEN_FILE names its file";

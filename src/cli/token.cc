@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <grp.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -70,6 +71,23 @@ absl::Status write_private(const std::string& file, std::string_view text, mode_
   return status;
 }
 
+/// Writes the tokens for their owner and the group that had the file before; a new file's is the
+/// controller's, where there is one.
+absl::Status write_for_controller(const std::string& file, const std::vector<TokenEntry>& tokens) {
+  struct stat before {};
+  gid_t group = getegid();
+  if (stat(file.c_str(), &before) == 0) {
+    group = before.st_gid;
+  } else if (const struct group* const ours = getgrnam("monkeytree"); ours && geteuid() == 0) {
+    group = ours->gr_gid;
+  }
+  absl::Status status = write_private(file, write_tokens(tokens), 027);
+  if (status.ok() && chown(file.c_str(), static_cast<uid_t>(-1), group) != 0) {
+    return absl::PermissionDeniedError("its group cannot be kept");
+  }
+  return status;
+}
+
 /// The file's entries; none where it is not there yet and may be made. nullopt after a message.
 std::optional<std::vector<TokenEntry>> entries_of(const std::string& file, bool may_be_new) {
   absl::StatusOr<std::vector<TokenEntry>> entries = read_tokens(file);
@@ -110,8 +128,7 @@ int run_add(const TokenArguments& arguments) {
       return kExitFailed;
     }
   }
-  if (absl::Status written = write_private(arguments.file, write_tokens(*entries), 027);
-      !written.ok()) {
+  if (absl::Status written = write_for_controller(arguments.file, *entries); !written.ok()) {
     if (!arguments.out.empty()) std::filesystem::remove(arguments.out);
     print_error(fmt::format("{}: {}", arguments.file, message_of(written)));
     return kExitFailed;
@@ -144,8 +161,7 @@ int run_revoke(const TokenArguments& arguments) {
   if (gone == 0) {
     return refuse(fmt::format("{} has no token named {}", arguments.file, quote(arguments.name)));
   }
-  if (absl::Status written = write_private(arguments.file, write_tokens(*entries), 027);
-      !written.ok()) {
+  if (absl::Status written = write_for_controller(arguments.file, *entries); !written.ok()) {
     print_error(fmt::format("{}: {}", arguments.file, message_of(written)));
     return kExitFailed;
   }
@@ -169,7 +185,7 @@ void add_token(CLI::App& app, int& exit_code) {
 
   CLI::App& add = add_verb(token, "add", "draws a secret and gives it a role", arguments);
   add.add_option("NAME", arguments->name, "who will use it; stands in the audit log")->required();
-  add.add_option("--role", arguments->role, "read, approve or operate")
+  add.add_option("--role", arguments->role, "read (the default), approve or operate")
       ->check(CLI::IsMember({"read", "approve", "operate"}).description(""))
       ->type_name("ROLE");
   add.add_option("--out", arguments->out, "writes the secret there, for its owner only")

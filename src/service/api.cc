@@ -321,7 +321,7 @@ HttpResponse Api::page(const HttpRequest& request, std::string_view /*id*/) {
 }
 
 HttpResponse Api::notify(const HttpRequest& request, std::string_view /*id*/) {
-  if (!is_loopback(request.peer)) {
+  if (!is_loopback(request.peer) && !settings_.own.contains(request.peer)) {
     if (std::optional<HttpResponse> no = refuse_reader(request)) return *std::move(no);
   }
   const absl::StatusOr<std::string> why = parse_notification(request.body);

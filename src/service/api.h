@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,9 +43,10 @@ class Api {
     std::function<void(const std::string&)> refused;  ///< a line for the log; may be empty
   };
   struct Settings {
-    bool loopback = true;   ///< listens on loopback: other names of us are not answered to
-    bool insecure = false;  ///< as configured; shown
-    std::string tokens;     ///< file of tokens.h; "": what needs a token is refused
+    bool loopback = true;       ///< listens on loopback: other names of us are not answered to
+    bool insecure = false;      ///< as configured; shown
+    std::set<std::string> own;  ///< numeric addresses of this machine besides loopback
+    std::string tokens;         ///< file of tokens.h; "": what needs a token is refused
     double notifications_per_s = 10, notification_burst = 50;
     TryApi::Limits tries;
   };

@@ -379,7 +379,16 @@ TEST_F(ApiTest, ChangingCallsAreWrittenDownWithWhoAndWhatCameOfIt) {
 
 TEST_F(ApiTest, OffLoopbackReadingNeedsATokenToo) {
   settings_.loopback = false;
+  settings_.own = {"192.0.2.2"};
   start();
+  // Slurm's hook on this machine needs no token, by whichever of its addresses it comes.
+  HttpRequest notification;
+  notification.method = "POST";
+  notification.path = "/api/v1/notify";
+  for (const auto& [peer, status] : {std::pair("192.0.2.2", 202), std::pair("192.0.2.3", 401)}) {
+    notification.peer = peer;
+    EXPECT_EQ(api_->answer(notification).status, status) << peer;
+  }
   const auto read = [&](const std::string& path, const std::string& headers) {
     return ask(port_, "GET " + path + " HTTP/1.1\r\nHost: c\r\n" + headers + "\r\n");
   };

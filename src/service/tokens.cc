@@ -106,11 +106,12 @@ absl::StatusOr<std::vector<TokenEntry>> read_tokens(const std::string& file) {
     return absl::NotFoundError(fmt::format(
         "{}: no such file; make one with: monkeytree token add NAME --tokens {}", file, file));
   }
+  if (!S_ISREG(info.st_mode)) return refused("is not a regular file");
   if ((info.st_mode & 022) != 0) {
     return refused(fmt::format("others may write it (mode {:03o}); mend it with: chmod 640 {}",
                                info.st_mode & 0777U, file));
   }
-  if (info.st_uid != geteuid() && info.st_uid != 0 && geteuid() != 0) {
+  if (info.st_uid != geteuid() && info.st_uid != 0) {
     return refused("belongs to somebody else, expected us or root");
   }
   const absl::StatusOr<std::string> text = read_file(file, kMaxFile);

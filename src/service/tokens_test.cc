@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -77,8 +78,16 @@ TEST(Tokens, TheFileMustBeOurs) {
     EXPECT_THAT(std::string(read_tokens(file).status().message()), HasSubstr("chmod 640")) << mode;
   }
   chmod(file.c_str(), 0640);
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown(file.c_str(), 65534, 0), 0);
+    EXPECT_THAT(std::string(read_tokens(file).status().message()), HasSubstr("somebody else"));
+    ASSERT_EQ(chown(file.c_str(), 0, 0), 0);
+  }
   std::ofstream(file) << "nonsense\n";
   EXPECT_THAT(std::string(read_tokens(file).status().message()), HasSubstr("tokens: line 1"));
+  std::filesystem::remove(file);
+  ASSERT_EQ(mkfifo(file.c_str(), 0640), 0);
+  EXPECT_THAT(std::string(read_tokens(file).status().message()), HasSubstr("not a regular file"));
   std::filesystem::remove(file);
   std::filesystem::create_directory(file);
   EXPECT_TRUE(absl::IsFailedPrecondition(read_tokens(file).status()));

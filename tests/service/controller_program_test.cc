@@ -97,7 +97,7 @@ TEST(ControllerProgram, ChangingNeedsAToken) {
   EXPECT_EQ(add("bob", "approve").exit_code, 0);
   RunningController controller(kRecorded + "tokens: " + tokens + "\n");
   ProgramRun run = controller.run({"pause", "--why", "night"});
-  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.exit_code, 3);
   EXPECT_THAT(run.err, HasSubstr("MONKEYTREE_TOKEN_FILE names its file"));
   run = controller.run({"pause", "--why", "night", "--token-file", token});
   EXPECT_EQ(run.exit_code, 0) << run.err;
@@ -116,7 +116,7 @@ TEST(ControllerProgram, ChangingNeedsAToken) {
   EXPECT_THAT(controller.run({"status"}).out, HasSubstr("paused by "));
   EXPECT_EQ(controller.run({"resume", "--token-file", token}).out, "resumed\n");
   run = controller.run({"pause", "--token-file", secrets.path() + "/bob"});
-  EXPECT_EQ(run.exit_code, 2) << run.out;
+  EXPECT_EQ(run.exit_code, 3) << run.out;
   EXPECT_THAT(run.err, HasSubstr("the token of bob may approve"));
   run = controller.run({"history", "--audit"});
   EXPECT_THAT(run.out, AllOf(HasSubstr("nobody from 127.0.0.1: POST /api/v1/pause"),
