@@ -53,14 +53,33 @@ absl::Status write_and_close(int descriptor, std::string_view text, bool sync) {
   return status;
 }
 
-absl::Status write_beside_and_rename(const std::string& name, std::string_view text, mode_t mode) {
+/// `before`: the file that is replaced; null where there is none.
+absl::Status set_rights(int descriptor, const FileRights& rights, mode_t mode,
+                        const struct stat* before) {
+  constexpr auto kSame = static_cast<uid_t>(-1);
+  if (rights.keep_owner && before != nullptr &&
+      ::fchown(descriptor, before->st_uid, before->st_gid) != 0 && errno != EPERM) {
+    return absl::UnavailableError(fmt::format("cannot keep its owner: {}", reason(errno)));
+  }
+  if (rights.group && ::fchown(descriptor, kSame, *rights.group) != 0) {
+    return absl::UnavailableError(fmt::format("cannot keep its group: {}", reason(errno)));
+  }
+  if (::fchmod(descriptor, mode) != 0 && rights.mode) {
+    return absl::UnavailableError(fmt::format("cannot set its mode: {}", reason(errno)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status write_beside_and_rename(const std::string& name, std::string_view text,
+                                     const FileRights& rights, mode_t mode,
+                                     const struct stat* before) {
   std::string beside = name + ".XXXXXX";
   const int descriptor = ::mkstemp(beside.data());
   if (descriptor < 0) {
     return absl::UnavailableError(fmt::format("cannot create a file beside it: {}", reason(errno)));
   }
-  (void)::fchmod(descriptor, mode);
-  absl::Status status = write_and_close(descriptor, text, /*sync=*/true);
+  absl::Status status = set_rights(descriptor, rights, mode, before);
+  status.Update(write_and_close(descriptor, status.ok() ? text : "", /*sync=*/true));
   if (status.ok() && std::rename(beside.c_str(), name.c_str()) != 0) {
     status = absl::UnavailableError(fmt::format("cannot replace: {}", reason(errno)));
   }
@@ -146,16 +165,20 @@ absl::StatusOr<std::string> read_file(const std::string& name, uint64_t limit) {
   }
 }
 
-absl::Status write_file(const std::string& name, std::string_view text) {
+absl::Status write_file(const std::string& name, std::string_view text, const FileRights& rights) {
   if (name == "-") return write_stdout(text);
   struct stat info {};
   if (::stat(name.c_str(), &info) != 0) {
-    return write_beside_and_rename(name, text, mode_of_new_files());
+    return write_beside_and_rename(name, text, rights, rights.mode.value_or(mode_of_new_files()),
+                                   nullptr);
   }
   if (S_ISDIR(info.st_mode)) {
     return absl::InvalidArgumentError("is a directory, expected a file");
   }
-  if (S_ISREG(info.st_mode)) return write_beside_and_rename(name, text, info.st_mode & 0777);
+  if (S_ISREG(info.st_mode)) {
+    return write_beside_and_rename(name, text, rights, rights.mode.value_or(info.st_mode & 0777),
+                                   &info);
+  }
   const int descriptor = ::open(name.c_str(), O_WRONLY | O_CLOEXEC);
   if (descriptor < 0) {
     return absl::UnavailableError(fmt::format("cannot open: {}", reason(errno)));

@@ -2,9 +2,11 @@
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -47,10 +49,18 @@ class InputFile {
 /// All of a file or of standard input ("-").
 absl::StatusOr<std::string> read_file(const std::string& name, uint64_t limit = kMaxInputBytes);
 
+/// Who may do what with a file that is made or replaced, from its first byte on.
+struct FileRights {
+  std::optional<mode_t> mode;  ///< else that of the file before, or what the umask leaves
+  bool keep_owner = false;     ///< and group, of the file before, as far as we may give it away
+  std::optional<gid_t> group;  ///< must hold
+};
+
 /// Replaces the file `name` by `text`: written beside it, then renamed, so that a reader sees the
 /// old file or the new one and a failure leaves the old one. What is no regular file (a pipe,
 /// /dev/stdout) is written to directly; "-" is standard output.
-absl::Status write_file(const std::string& name, std::string_view text);
+absl::Status write_file(const std::string& name, std::string_view text,
+                        const FileRights& rights = {});
 
 /// Writes all of `text` to standard output. A reader that has gone away is kCancelled: the caller
 /// ends in silence, without a complaint. Expects SIGPIPE to be ignored.

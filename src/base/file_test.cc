@@ -48,6 +48,29 @@ TEST_F(FileTest, AReplacedFileKeepsItsMode) {
   EXPECT_EQ(info.st_mode & 0777, 0640u);
 }
 
+TEST_F(FileTest, RightsAreAsAskedFor) {
+  struct stat info {};
+  const auto mode_of = [&](const std::string& file) {
+    ::stat(file.c_str(), &info);
+    return info.st_mode & 0777;
+  };
+  ASSERT_TRUE(write_file(path("f"), "a", {.mode = 0600, .keep_owner = false, .group = {}}).ok());
+  EXPECT_EQ(mode_of(path("f")), 0600u);
+  ASSERT_TRUE(write_file(path("f"), "b", {.mode = 0640, .keep_owner = false, .group = {}}).ok());
+  EXPECT_EQ(mode_of(path("f")), 0640u);
+  EXPECT_EQ(*read_file(path("f")), "b");
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to give files away";
+  ASSERT_EQ(::chown(path("f").c_str(), 65534, 65534), 0);
+  ASSERT_TRUE(write_file(path("f"), "c", {.mode = {}, .keep_owner = true, .group = {}}).ok());
+  EXPECT_EQ(mode_of(path("f")), 0640u);
+  EXPECT_EQ(info.st_uid, 65534u);
+  EXPECT_EQ(info.st_gid, 65534u);
+  ASSERT_TRUE(write_file(path("f"), "d", {.mode = {}, .keep_owner = false, .group = 1}).ok());
+  mode_of(path("f"));
+  EXPECT_EQ(info.st_uid, 0u);
+  EXPECT_EQ(info.st_gid, 1u);
+}
+
 TEST_F(FileTest, SaysWhyItCannotRead) {
   EXPECT_EQ(read_file(path("none")).status().message(), "cannot open: No such file or directory");
   EXPECT_EQ(read_file(folder_).status().message(), "is a directory, expected a file");

@@ -1,14 +1,9 @@
 #include "cli/certificate_folder.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
@@ -25,43 +20,14 @@ namespace fs = std::filesystem;
 constexpr mode_t kKeyMode = 0600, kCertificateMode = 0644;
 constexpr int64_t kDay_s = 86400;
 
-absl::Status failed(const std::string& file, std::string_view what) {
-  return absl::UnavailableError(
-      fmt::format("{}: {}: {}", printable(file), what, std::generic_category().message(errno)));
-}
-
-bool write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-  return true;
-}
-
-/// `text` in the place of the file, for nobody but its owner from the first moment.
+/// `text` in the place of the file, with its rights from the first byte on. A key that the group
+/// could read stays so.
 absl::Status replace(const std::string& file, std::string_view text, mode_t mode) {
-  std::string beside = file + ".XXXXXX";
-  const int descriptor = mkostemp(beside.data(), O_CLOEXEC);
-  if (descriptor < 0) return failed(file, "cannot create a file beside it");
   struct stat old {};
   const bool replaces = ::stat(file.c_str(), &old) == 0 && S_ISREG(old.st_mode);
-  bool sound = true;
-  if (replaces) {
-    // Not ours to give away where we are not root: then it was ours before.
-    sound = ::fchown(descriptor, old.st_uid, old.st_gid) == 0 || errno == EPERM;
-    if (mode == kKeyMode) mode |= old.st_mode & 0040;
-  }
-  sound = sound && ::fchmod(descriptor, mode) == 0 && write_all(descriptor, text) &&
-          ::fsync(descriptor) == 0;
-  absl::Status status = sound ? absl::OkStatus() : failed(file, "cannot write");
-  ::close(descriptor);
-  if (status.ok() && std::rename(beside.c_str(), file.c_str()) != 0) {
-    status = failed(file, "cannot replace");
-  }
-  if (!status.ok()) ::unlink(beside.c_str());
-  return status;
+  if (replaces && mode == kKeyMode) mode |= old.st_mode & 0040;
+  return with_context(write_file(file, text, {.mode = mode, .keep_owner = true, .group = {}}),
+                      printable(file));
 }
 
 absl::Status make_folder_of(const std::string& file) {
@@ -118,12 +84,12 @@ absl::StatusOr<Credential> CertificateFolder::read(const std::string& name) cons
 }
 
 std::string CertificateFolder::remark(const std::string& name, int64_t now_s) const {
-  const absl::StatusOr<Certificate> contents = certificate(name);
-  if (!contents.ok()) return "is no certificate";
   const absl::StatusOr<std::string> pem = read_file(certificate_file(name));
+  const absl::StatusOr<Certificate> contents = read_certificate(pem.ok() ? *pem : "");
+  if (!contents.ok()) return "is no certificate";
   const absl::StatusOr<std::string> ca = read_file(certificate_file(authority_name()));
   if (contents->until_s <= now_s) return "has expired";
-  if (name != authority_name() && pem.ok() && ca.ok()) {
+  if (name != authority_name() && ca.ok()) {
     const CertificateRole role = contents->authority ? CertificateRole::kAuthority
                                  : contents->server  ? CertificateRole::kController
                                                      : CertificateRole::kNode;

@@ -2,9 +2,6 @@
 
 #include <absl/strings/numbers.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
@@ -21,11 +18,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "agent/data_address.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/status.h"
@@ -48,25 +46,6 @@
 
 namespace monkeytree {
 namespace {
-
-/// The numeric addresses of this machine.
-std::set<std::string> own_addresses() {
-  std::set<std::string> own;
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return own;
-  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr) continue;
-    const int family = one->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-    char text[NI_MAXHOST];
-    if (getnameinfo(one->ifa_addr, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0) {
-      own.insert(text);
-    }
-  }
-  freeifaddrs(list);
-  return own;
-}
 
 constexpr const char* kExamples =
     "Examples:\n"
@@ -342,7 +321,7 @@ class Process {
   absl::Status listen() {
     Api::Settings settings;
     settings.loopback = is_loopback(config_.http.host);
-    settings.own = own_addresses();
+    for (InterfaceAddress& one : interface_addresses()) settings.own.insert(std::move(one.address));
     settings.insecure = config_.insecure;
     settings.tokens = config_.tokens;
     api_ =

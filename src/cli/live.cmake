@@ -11,7 +11,7 @@ monkeytree_library(cli_live
     notify.cc
     token.cc
     view.cc
-  USES monkeytree_api_client monkeytree_cli monkeytree_kubernetes_live monkeytree_notify_fast monkeytree_grpc_executor
+  USES monkeytree_agent monkeytree_api_client monkeytree_cli monkeytree_kubernetes_live monkeytree_notify_fast monkeytree_grpc_executor
        monkeytree_service spdlog::spdlog nlohmann_json::nlohmann_json)
 target_link_libraries(monkeytree PRIVATE monkeytree_cli_live)
 

@@ -7,30 +7,22 @@
 #include <algorithm>
 #include <climits>
 
+#include "identity/openssl.h"
 #include "identity/tls_files.h"
 
 namespace monkeytree {
 namespace {
 
-struct Free {
-  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
-  void operator()(SSL* ssl) const { SSL_free(ssl); }
-  void operator()(BIO* bio) const { BIO_free(bio); }
-};
-
 void append_pem(X509* certificate, std::string& to) {
-  const std::unique_ptr<BIO, Free> bio(BIO_new(BIO_s_mem()));
-  if (!bio || PEM_write_bio_X509(bio.get(), certificate) != 1) return;
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(bio.get(), &data);
-  to.append(data, static_cast<size_t>(size));
+  const BioPointer bio(BIO_new(BIO_s_mem()));
+  if (bio && PEM_write_bio_X509(bio.get(), certificate) == 1) to += text_of(bio.get());
 }
 
 }  // namespace
 
 struct TlsStream::Parts {
-  std::unique_ptr<SSL_CTX, Free> context;
-  std::unique_ptr<SSL, Free> ssl;
+  std::unique_ptr<SSL_CTX, FreeBy<SSL_CTX_free>> context;
+  std::unique_ptr<SSL, FreeBy<SSL_free>> ssl;
 };
 
 TlsStream::TlsStream(int socket) : parts_(std::make_unique<Parts>()) {

@@ -63,29 +63,19 @@ Fd lock_folder_of(const std::string& file) {
   return lock;
 }
 
-/// Writes with rights that no other user has, from the first byte on.
-absl::Status write_private(const std::string& file, std::string_view text, mode_t mask) {
-  const mode_t before = umask(mask);
-  absl::Status status = write_file(file, text);
-  umask(before);
-  return status;
-}
-
 /// Writes the tokens for their owner and the group that had the file before; a new file's is the
 /// controller's, where there is one.
 absl::Status write_for_controller(const std::string& file, const std::vector<TokenEntry>& tokens) {
+  FileRights rights;
   struct stat before {};
-  gid_t group = getegid();
   if (stat(file.c_str(), &before) == 0) {
-    group = before.st_gid;
-  } else if (const struct group* const ours = getgrnam("monkeytree"); ours && geteuid() == 0) {
-    group = ours->gr_gid;
+    rights.group = before.st_gid;
+  } else {
+    rights.mode = 0640;
+    const struct group* const ours = getgrnam("monkeytree");
+    if (ours != nullptr && geteuid() == 0) rights.group = ours->gr_gid;
   }
-  absl::Status status = write_private(file, write_tokens(tokens), 027);
-  if (status.ok() && chown(file.c_str(), static_cast<uid_t>(-1), group) != 0) {
-    return absl::PermissionDeniedError("its group cannot be kept");
-  }
-  return status;
+  return write_file(file, write_tokens(tokens), rights);
 }
 
 /// The file's entries; none where it is not there yet and may be made. nullopt after a message.
@@ -123,7 +113,9 @@ int run_add(const TokenArguments& arguments) {
   entries->push_back({arguments.name, *role_named(arguments.role), digest_of(secret), today()});
   // The secret first: one that nobody has would be of no use.
   if (!arguments.out.empty()) {
-    if (absl::Status written = write_private(arguments.out, secret + "\n", 077); !written.ok()) {
+    if (absl::Status written = write_file(arguments.out, secret + "\n",
+                                          {.mode = 0600, .keep_owner = false, .group = {}});
+        !written.ok()) {
       print_error(fmt::format("{}: {}", arguments.out, message_of(written)));
       return kExitFailed;
     }

@@ -22,6 +22,15 @@ void Snapshot::set_uplinks(int n) {
   }
 }
 
+std::string unused_rack_name(const Snapshot& snapshot, std::string name) {
+  const auto taken = [&] {
+    return std::any_of(snapshot.racks.begin(), snapshot.racks.end(),
+                       [&](const Rack& rack) { return rack.name == name; });
+  };
+  while (taken()) name += "_";
+  return name;
+}
+
 std::string_view name_of(NodeState state) {
   switch (state) {
     case NodeState::kUp:

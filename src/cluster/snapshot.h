@@ -100,6 +100,9 @@ struct Snapshot {
 /// The most uplinks a rack may have.
 inline constexpr int kMaxUplinks = 65536;
 
+/// `name`, with as many "_" behind it as make it no rack's; for a rack that no file knows.
+std::string unused_rack_name(const Snapshot& snapshot, std::string name);
+
 std::string_view name_of(NodeState state);  ///< "up", "drain", "down", "reserved"
 
 }  // namespace monkeytree

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-/// OpenSSL's things, each freed by its owner. For this folder only.
+/// OpenSSL's things, each freed by its owner.
 namespace monkeytree {
 
 template <auto kFree>

@@ -12,20 +12,13 @@
 #include <string>
 #include <thread>
 
+#include "base/eventually.h"
+
 namespace monkeytree {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-bool eventually(const std::function<bool()>& what) {
-  const Deadline give_up = std::chrono::steady_clock::now() + seconds(60);
-  while (!what()) {
-    if (std::chrono::steady_clock::now() > give_up) return false;
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  return true;
-}
 
 bool alive(const std::string& process) {
   std::ifstream stat("/proc/" + process + "/stat");

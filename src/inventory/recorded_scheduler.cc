@@ -6,13 +6,6 @@
 #include <utility>
 
 namespace monkeytree {
-namespace {
-
-absl::Status refused() {
-  return absl::FailedPreconditionError("a recorded cluster cannot be changed");
-}
-
-}  // namespace
 
 RecordedScheduler::RecordedScheduler(std::vector<Snapshot> snapshots, double every_s,
                                      std::function<double()> clock)
@@ -34,37 +27,6 @@ absl::StatusOr<Observation> RecordedScheduler::observe(Deadline /*deadline*/) {
   Observation seen;
   seen.snapshot = snapshots_[static_cast<size_t>(std::clamp(passed, 0.0, last))];
   return seen;
-}
-
-absl::StatusOr<Hold> RecordedScheduler::hold(const WorkerName& /*worker*/,
-                                             const std::string& /*node*/,
-                                             const std::string& /*reservation*/,
-                                             Deadline /*deadline*/) {
-  return refused();
-}
-absl::Status RecordedScheduler::start(const Hold& /*hold*/, const WorkerCommand& /*command*/,
-                                      Deadline /*deadline*/) {
-  return refused();
-}
-absl::Status RecordedScheduler::give_back(const WorkerName& /*worker*/, const std::string& /*node*/,
-                                          const std::vector<std::string>& /*order*/,
-                                          Deadline /*deadline*/) {
-  return refused();
-}
-absl::Status RecordedScheduler::cancel(const Hold& /*hold*/, Deadline /*deadline*/) {
-  return refused();
-}
-absl::Status RecordedScheduler::reserve(const std::string& /*name*/,
-                                        const std::vector<std::string>& /*nodes*/,
-                                        Deadline /*deadline*/) {
-  return refused();
-}
-absl::Status RecordedScheduler::unreserve(const std::string& /*name*/, Deadline /*deadline*/) {
-  return refused();
-}
-absl::StatusOr<std::vector<std::string>> RecordedScheduler::booked(const std::string& /*job*/,
-                                                                   Deadline /*deadline*/) {
-  return refused();
 }
 
 }  // namespace monkeytree

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "inventory/scheduler.h"
+#include "inventory/read_only_scheduler.h"
 
 namespace monkeytree {
 
 /// Snapshots that were taken before, one after the other, the last for ever: to look at a cluster
 /// again, and to see what would have been planned. Nothing can be changed. Thread-safe.
-class RecordedScheduler final : public Scheduler {
+class RecordedScheduler final : public ReadOnlyScheduler {
  public:
   /// `snapshots`: at least one. Each stands for `every_s` from the first look on, or for one look
   /// where that is 0. `clock` gives seconds and may not go back.
@@ -20,17 +20,6 @@ class RecordedScheduler final : public Scheduler {
   std::string describe() const override;
   std::string why_read_only() const override;
   absl::StatusOr<Observation> observe(Deadline deadline) override;
-  absl::StatusOr<Hold> hold(const WorkerName& worker, const std::string& node,
-                            const std::string& reservation, Deadline deadline) override;
-  absl::Status start(const Hold& hold, const WorkerCommand& command, Deadline deadline) override;
-  absl::Status give_back(const WorkerName& worker, const std::string& node,
-                         const std::vector<std::string>& order, Deadline deadline) override;
-  absl::Status cancel(const Hold& hold, Deadline deadline) override;
-  absl::Status reserve(const std::string& name, const std::vector<std::string>& nodes,
-                       Deadline deadline) override;
-  absl::Status unreserve(const std::string& name, Deadline deadline) override;
-  absl::StatusOr<std::vector<std::string>> booked(const std::string& job,
-                                                  Deadline deadline) override;
 
  private:
   const std::vector<Snapshot> snapshots_;

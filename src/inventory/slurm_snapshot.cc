@@ -146,7 +146,8 @@ class SnapshotBuilder {
       for (const JobLayout::Member& member : layout.members) {
         if (node_ids_.contains(member.node)) continue;
         if (!unplaced_.valid()) {
-          unplaced_ = add_rack(unplaced_name(), out_.islands.empty() ? "" : out_.islands.back());
+          unplaced_ = add_rack(unused_rack_name(out_, "unplaced"),
+                               out_.islands.empty() ? "" : out_.islands.back());
         }
         out_.nodes[add_node(member.node, unplaced_)].state = NodeState::kReserved;
         names.push_back(member.node);
@@ -158,16 +159,6 @@ class SnapshotBuilder {
         fmt::format("no leaf or block holds nodes that jobs use: {}; they stand in the rack {}, "
                     "whose bound is not checked and whose workers do not move",
                     listed(names), quote(out_.racks[unplaced_].name)));
-  }
-
-  std::string unplaced_name() const {
-    std::string name = "unplaced";
-    const auto taken = [&] {
-      return std::any_of(out_.racks.begin(), out_.racks.end(),
-                         [&](const Rack& rack) { return rack.name == name; });
-    };
-    while (taken()) name += "_";
-    return name;
   }
 
   /// A node whose GPUs are not known, or that has none, is taken whole.

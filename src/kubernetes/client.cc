@@ -13,9 +13,11 @@
 #include <atomic>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "base/file.h"
 #include "base/json.h"
+#include "identity/openssl.h"
 #include "kubernetes/reading.h"
 
 namespace monkeytree {
@@ -59,36 +61,16 @@ class NamedText {
   bool whole_ = false;
 };
 
-struct BioFree {
-  void operator()(BIO* bio) const { BIO_free(bio); }
-};
-using Bio = std::unique_ptr<BIO, BioFree>;
-
-Bio memory(const std::string& text) {
-  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-}
-
 /// Our certificate, those it descends from, and its key.
 bool use_certificate(SSL_CTX* context, const std::string& certificate, const std::string& key) {
-  const Bio certificates = memory(certificate);
-  bool first = true;
-  while (X509* each = PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr)) {
-    const long done =
-        first ? SSL_CTX_use_certificate(context, each) : SSL_CTX_add1_chain_cert(context, each);
-    X509_free(each);
-    if (done != 1) return false;
-    first = false;
+  const std::vector<X509Pointer> chain = certificates_in(certificate);
+  const KeyPointer private_key = key_in(key);
+  if (chain.empty() || !private_key) return false;
+  if (SSL_CTX_use_certificate(context, chain.front().get()) != 1) return false;
+  for (size_t i = 1; i < chain.size(); ++i) {
+    if (SSL_CTX_add1_chain_cert(context, chain[i].get()) != 1) return false;
   }
-  ERR_clear_error();  // the end of the list counts as one
-  const Bio keys = memory(key);
-  EVP_PKEY* private_key = PEM_read_bio_PrivateKey(keys.get(), nullptr, nullptr, nullptr);
-  if (first || private_key == nullptr) {
-    EVP_PKEY_free(private_key);
-    return false;
-  }
-  const bool fits = SSL_CTX_use_PrivateKey(context, private_key) == 1;
-  EVP_PKEY_free(private_key);
-  return fits;
+  return SSL_CTX_use_PrivateKey(context, private_key.get()) == 1;
 }
 
 std::optional<milliseconds> retry_after_of(const httplib::Response& response) {

@@ -17,11 +17,6 @@ namespace {
 /// With trouble and nothing heard for so long, what is known is not shown any more.
 constexpr auto kStale = std::chrono::seconds(60);
 
-constexpr std::string_view kReadOnly =
-    "workers of a Kubernetes cluster are not moved yet: it is only observed";
-
-absl::Status refused() { return absl::FailedPreconditionError(std::string(kReadOnly)); }
-
 std::map<std::string, std::string> our_environment() {
   std::map<std::string, std::string> out;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -62,7 +57,9 @@ std::string KubernetesScheduler::describe() const {
   return out + ", observed only";
 }
 
-std::string KubernetesScheduler::why_read_only() const { return std::string(kReadOnly); }
+std::string KubernetesScheduler::why_read_only() const {
+  return "workers of a Kubernetes cluster are not moved yet: it is only observed";
+}
 
 absl::StatusOr<KubeClusterWatch*> KubernetesScheduler::watch() {
   const std::lock_guard lock(mutex_);
@@ -118,38 +115,6 @@ absl::StatusOr<Observation> KubernetesScheduler::build() {
     out.findings.push_back(fmt::format("{}: {}", row_of(kind).plural, state.trouble));
   }
   return out;
-}
-
-absl::StatusOr<Hold> KubernetesScheduler::hold(const WorkerName& /*worker*/,
-                                               const std::string& /*node*/,
-                                               const std::string& /*reservation*/,
-                                               Deadline /*deadline*/) {
-  return refused();
-}
-absl::Status KubernetesScheduler::start(const Hold& /*hold*/, const WorkerCommand& /*command*/,
-                                        Deadline /*deadline*/) {
-  return refused();
-}
-absl::Status KubernetesScheduler::give_back(const WorkerName& /*worker*/,
-                                            const std::string& /*node*/,
-                                            const std::vector<std::string>& /*order*/,
-                                            Deadline /*deadline*/) {
-  return refused();
-}
-absl::Status KubernetesScheduler::cancel(const Hold& /*hold*/, Deadline /*deadline*/) {
-  return refused();
-}
-absl::Status KubernetesScheduler::reserve(const std::string& /*name*/,
-                                          const std::vector<std::string>& /*nodes*/,
-                                          Deadline /*deadline*/) {
-  return refused();
-}
-absl::Status KubernetesScheduler::unreserve(const std::string& /*name*/, Deadline /*deadline*/) {
-  return refused();
-}
-absl::StatusOr<std::vector<std::string>> KubernetesScheduler::booked(const std::string& /*job*/,
-                                                                     Deadline /*deadline*/) {
-  return refused();
 }
 
 }  // namespace monkeytree

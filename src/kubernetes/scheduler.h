@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "inventory/scheduler.h"
+#include "inventory/read_only_scheduler.h"
 #include "kubernetes/cluster_watch.h"
 #include "kubernetes/settings.h"
 
@@ -14,7 +14,7 @@ namespace monkeytree {
 
 /// A real Kubernetes, watched. Read-only: it looks and changes nothing, and needs the rights get,
 /// list and watch only. docs/kubernetes.md, "Live operation".
-class KubernetesScheduler final : public Scheduler {
+class KubernetesScheduler final : public ReadOnlyScheduler {
  public:
   explicit KubernetesScheduler(KubernetesSettings settings, KubeTimes times = {});
 
@@ -27,17 +27,6 @@ class KubernetesScheduler final : public Scheduler {
   /// Starts watching at the first call. Unavailable also where nothing has been heard of a kind
   /// that is needed for so long that what is known may be wrong.
   absl::StatusOr<Observation> observe(Deadline deadline) override;
-  absl::StatusOr<Hold> hold(const WorkerName& worker, const std::string& node,
-                            const std::string& reservation, Deadline deadline) override;
-  absl::Status start(const Hold& hold, const WorkerCommand& command, Deadline deadline) override;
-  absl::Status give_back(const WorkerName& worker, const std::string& node,
-                         const std::vector<std::string>& order, Deadline deadline) override;
-  absl::Status cancel(const Hold& hold, Deadline deadline) override;
-  absl::Status reserve(const std::string& name, const std::vector<std::string>& nodes,
-                       Deadline deadline) override;
-  absl::Status unreserve(const std::string& name, Deadline deadline) override;
-  absl::StatusOr<std::vector<std::string>> booked(const std::string& job,
-                                                  Deadline deadline) override;
 
  private:
   absl::StatusOr<KubeClusterWatch*> watch();

@@ -143,7 +143,7 @@ class Builder {
     std::vector<std::string> names;
     for (const std::string& name : in_use_) {
       if (ids_.contains(name)) continue;
-      if (!unplaced_.valid()) unplaced_ = add_rack(unplaced_name());
+      if (!unplaced_.valid()) unplaced_ = add_rack(unused_rack_name(snapshot_, "unplaced"));
       const auto known = facts_.nodes.find(name);
       const KubeNode* node = known == facts_.nodes.end() ? nullptr : &known->second;
       snapshot_.nodes[add_node(name, node, unplaced_)].state = NodeState::kReserved;
@@ -154,16 +154,6 @@ class Builder {
         fmt::format("pods of jobs are on nodes whose rack nothing tells: {}; they stand in the "
                     "rack {}, whose bound is not checked and whose workers do not move",
                     nodes_text(names), quote(snapshot_.racks[unplaced_].name)));
-  }
-
-  std::string unplaced_name() const {
-    std::string name = "unplaced";
-    const auto taken = [&] {
-      return std::any_of(snapshot_.racks.begin(), snapshot_.racks.end(),
-                         [&](const Rack& rack) { return rack.name == name; });
-    };
-    while (taken()) name += "_";
-    return name;
   }
 
   /// Groups of a job that are on a node, to find those that share it.

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/eventually.h"
 #include "wire/agent_proto.h"
 #include "wire/agents.grpc.pb.h"
 
@@ -20,14 +21,6 @@ namespace {
 using std::chrono::milliseconds;
 
 Deadline in(milliseconds time) { return std::chrono::steady_clock::now() + time; }
-
-bool eventually(const std::function<bool()>& holds) {
-  for (int i = 0; i < 6000; ++i) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  return false;
-}
 
 AgentHello hello_of(const std::string& node) {
   AgentHello hello;

@@ -18,6 +18,7 @@
 
 #include "base/command.h"
 #include "base/status.h"
+#include "fixture.h"
 
 namespace monkeytree {
 namespace {
@@ -72,18 +73,7 @@ bool arrives(const Fabric& fabric, int source_port, size_t bytes = 100) {
   return recv(to.get(), got.data(), got.size(), 0) == static_cast<ssize_t>(bytes);
 }
 
-class FabricTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const std::string missing = Fabric::missing();
-    if (!missing.empty()) GTEST_SKIP() << missing;
-  }
-  static std::unique_ptr<Fabric> up(const FabricSize& shape) {
-    absl::StatusOr<std::unique_ptr<Fabric>> fabric = Fabric::up(shape);
-    EXPECT_TRUE(fabric.ok()) << fabric.status();
-    return fabric.ok() ? *std::move(fabric) : nullptr;
-  }
-};
+class FabricTest : public FabricFixture {};
 
 TEST_F(FabricTest, TwoAtOnceDoNotMeet) {
   const std::unique_ptr<Fabric> one = up({2, 1, 2, 0}), two = up({2, 2, 3, 0});

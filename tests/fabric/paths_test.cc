@@ -22,6 +22,7 @@
 #include "agent/probed_paths.h"
 #include "base/file.h"
 #include "fabric.h"
+#include "fixture.h"
 #include "routing/flow_ports.h"
 #include "routing/port_cache.h"
 
@@ -143,18 +144,7 @@ std::vector<int> carried_up(const Fabric& fabric, const std::vector<UplinkCount>
   return uplinks;
 }
 
-class PathsTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const std::string missing = Fabric::missing();
-    if (!missing.empty()) GTEST_SKIP() << missing;
-  }
-  static std::unique_ptr<Fabric> up(const FabricSize& shape) {
-    absl::StatusOr<std::unique_ptr<Fabric>> fabric = Fabric::up(shape);
-    EXPECT_TRUE(fabric.ok()) << fabric.status();
-    return fabric.ok() ? *std::move(fabric) : nullptr;
-  }
-};
+class PathsTest : public FabricFixture {};
 
 TEST_F(PathsTest, ProbesFindAPortForEachOf2To16UplinksAndTheRouterAgrees) {
   for (int uplinks = 2; uplinks <= 16; ++uplinks) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "base/eventually.h"
 #include "cli/api_client.h"
 #include "cli/tls_stream.h"
 #include "identity/authority.h"
@@ -28,15 +29,6 @@ using testing::HasSubstr;
 using Role = CertificateRole;
 
 constexpr int64_t kDay_s = 86400;
-
-bool eventually(const std::function<bool()>& holds) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(2);
-  while (std::chrono::steady_clock::now() < limit) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return false;
-}
 
 class Https : public testing::Test {
  protected:

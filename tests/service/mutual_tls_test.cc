@@ -17,6 +17,7 @@
 
 #include "agent/agent.h"
 #include "agent/session.h"
+#include "base/eventually.h"
 #include "identity/authority.h"
 #include "identity/grpc_credentials.h"
 #include "program.h"
@@ -31,15 +32,6 @@ using std::chrono::milliseconds;
 using testing::AllOf;
 using testing::HasSubstr;
 using Role = CertificateRole;
-
-bool eventually(const std::function<bool()>& holds) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(2);
-  while (std::chrono::steady_clock::now() < limit) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(milliseconds(10));
-  }
-  return false;
-}
 
 /// What one side has said.
 class Log {
