@@ -27,7 +27,7 @@ def rank_groups(tensor, pipeline, data):
 class World:
     """Logical ranks and the store where they meet. Ranks stay; hosts change under them."""
 
-    def __init__(self, rank, size, address, port, timeout_s=60.0, groups=None, local=None):
+    def __init__(self, rank, size, address, port, timeout_s=300.0, groups=None, local=None):
         """`groups`: lists of ranks by kind, such as those of rank_groups(); every rank in exactly one
         list of each kind. `local`: the LocalRanks of a worker of several ranks."""
         self.rank = rank

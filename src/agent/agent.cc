@@ -52,6 +52,10 @@ absl::Status Agent::set_up() {
   const std::vector<std::string> addresses = {tcp_address(options_.data_address), "shm:"};
   ReceiverOptions receiving;
   receiving.addresses = addresses;
+  if (options_.ucx) {
+    receiving.addresses.push_back("ucx" + tcp_address(options_.data_address).substr(3));
+  }
+  receiving.tls = options_.state_tls;
   absl::StatusOr<std::unique_ptr<Receiver>> receiver = Receiver::listen(receiving);
   if (!receiver.ok()) return receiver.status();
   receiver_ = *std::move(receiver);
@@ -78,6 +82,7 @@ absl::Status Agent::start_staging(const std::vector<std::string>& addresses) {
   staging.folder = options_.staging_folder;
   staging.quota_bytes = static_cast<uint64_t>(options_.staging_quota);
   staging.access = staging_access_;
+  staging.tls = options_.state_tls;
   absl::StatusOr<std::unique_ptr<StagingServer>> server = StagingServer::start(std::move(staging));
   if (!server.ok()) return server.status();
   staging_ = *std::move(server);

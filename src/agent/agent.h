@@ -40,6 +40,8 @@ struct AgentOptions {
   std::chrono::milliseconds settle{5000};                   ///< as of Workers::Options
   std::function<std::string(pid_t)> job_of = slurm_job_of;  ///< as of Workers::Options
   uint64_t min_bytes_per_s = 0;  ///< a slower path is refused before the bulk copy
+  bool ucx = false;              ///< state of others is taken by UCX as well
+  TlsFiles state_tls;            ///< of state that travels between nodes; none: it is not encrypted
   LogSink log = [](LogLevel, std::string_view, const LogFields&) {};
 };
 

@@ -46,6 +46,7 @@ SendOptions Agent::send_options(Deadline deadline) const {
   options.deadline = deadline;
   options.min_bytes_per_s = options_.min_bytes_per_s;
   options.from_address = options_.data_address;
+  options.tls = options_.state_tls;
   return options;
 }
 
@@ -219,7 +220,7 @@ absl::Status Agent::reserve_anew(const AgentCommand& command, const Arena& arena
                                  Token& token) {
   const absl::StatusOr<Endpoint> server = Endpoint::parse(command.endpoint);
   if (!server.ok()) return server.status();
-  StagingClient client(*server, command.access);
+  StagingClient client(*server, command.access, options_.state_tls);
   const std::string key = staging_key(command.migration, command.worker);
   absl::StatusOr<Token> reserved = client.reserve(key, arena.layout(), deadline);
   if (absl::IsAlreadyExists(reserved.status())) {
@@ -259,7 +260,7 @@ absl::Status Agent::stage(const AgentCommand& command, Deadline deadline) {
   if (!arena.ok()) return arena.status();
   const absl::StatusOr<Endpoint> server = Endpoint::parse(command.endpoint);
   if (!server.ok()) return server.status();
-  StagingClient client(*server, command.access);
+  StagingClient client(*server, command.access, options_.state_tls);
   const absl::StatusOr<std::vector<StagedState>> states = client.states(deadline);
   if (!states.ok()) return states.status();
   bool held = false;
@@ -289,7 +290,7 @@ absl::Status Agent::stage(const AgentCommand& command, Deadline deadline) {
 
 absl::StatusOr<StagingClient> Agent::own_staging() const {
   if (!staging_) return absl::FailedPreconditionError("this agent has no staging server");
-  return StagingClient(staging_->endpoints().front(), staging_access_);
+  return StagingClient(staging_->endpoints().front(), staging_access_, options_.state_tls);
 }
 
 absl::Status Agent::forward(const AgentCommand& command, Deadline deadline) {

@@ -60,9 +60,10 @@ std::optional<AgentConfig> parse_agent_config(std::string_view text, std::string
   const std::optional<YamlValue> root = parse_yaml(text, file, diagnostics);
   if (!root) return std::nullopt;
   AgentConfig config;
-  const YamlMap map = root->map({"node", "slots", "controller", "socket", "data", "staging_quota",
-                                 "staging_folder", "min_bandwidth", "routes_file", "ports_file",
-                                 "spines", "spine_hops", "tls", "insecure", "log"});
+  const YamlMap map =
+      root->map({"node", "slots", "controller", "socket", "data", "staging_quota", "staging_folder",
+                 "min_bandwidth", "routes_file", "ports_file", "spines", "spine_hops", "tls",
+                 "encrypt_state", "ucx", "insecure", "log"});
   const auto take_text = [&](std::string_view key, std::string& into) {
     if (const YamlValue* value = map.find(key)) into = value->nonempty_string().value_or(into);
   };
@@ -92,6 +93,10 @@ std::optional<AgentConfig> parse_agent_config(std::string_view text, std::string
     config.slots = value->integer32(1, 4096).value_or(0);
   }
   if (const YamlValue* value = map.find("tls")) config.tls = read_tls(*value);
+  if (const YamlValue* value = map.find("encrypt_state")) {
+    config.encrypt_state = value->boolean().value_or(false);
+  }
+  if (const YamlValue* value = map.find("ucx")) config.ucx = value->boolean().value_or(false);
   if (const YamlValue* value = map.find("insecure")) {
     config.insecure = value->boolean().value_or(false);
   }
@@ -130,6 +135,12 @@ std::string why_unusable(const AgentConfig& config) {
   }
   if (const std::string why = why_no_tls_files(config.tls, config.insecure); !why.empty()) {
     return "tls: " + why;
+  }
+  if (config.encrypt_state && !config.tls.configured()) {
+    return "encrypt_state: expected tls: its files say who this node is";
+  }
+  if (config.encrypt_state && config.ucx) {
+    return "ucx: expected false with encrypt_state: state does not travel by both at once";
   }
   if (controller->loopback) return "";
   if (!config.tls.configured() && !config.insecure) {

@@ -28,6 +28,8 @@ struct AgentConfig {
   std::vector<std::string> spines;  ///< addresses by which they answer probes, by uplink
   int spine_hops = 2;
   TlsFiles tls;
+  bool ucx = false;            ///< state may travel by UCX
+  bool encrypt_state = false;  ///< by the same files
   bool insecure = false;
   bool json_log = false;
   friend bool operator==(const AgentConfig&, const AgentConfig&) = default;

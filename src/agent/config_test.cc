@@ -20,7 +20,8 @@ TEST(AgentConfig, TakesEveryField) {
       "staging_quota: 64GiB\nstaging_folder: /dev/shm/mine\nmin_bandwidth: 100MB\nroutes_file: "
       "/run/routes.json\n"
       "tls: {ca: /tls/ca.crt, certificate: /tls/n1.crt, key: /tls/n1.key}\nlog: json\n"
-      "ports_file: /run/ports.json\nspines: [10.255.0.2, 10.255.0.6]\nspine_hops: 3\n",
+      "encrypt_state: true\n"
+      "ports_file: /run/ports.json\nspines: [10.255.0.2, 10.255.0.6]\nspine_hops: 3\nucx: false\n",
       "agent.yaml", diagnostics);
   ASSERT_TRUE(config) << diagnostics.text();
   AgentConfig wanted;
@@ -37,6 +38,7 @@ TEST(AgentConfig, TakesEveryField) {
   wanted.spines = {"10.255.0.2", "10.255.0.6"};
   wanted.spine_hops = 3;
   wanted.tls = {"/tls/ca.crt", "/tls/n1.crt", "/tls/n1.key"};
+  wanted.encrypt_state = true;
   wanted.json_log = true;
   EXPECT_TRUE(*config == wanted);
   EXPECT_EQ(why_unusable(*config), "");
@@ -81,6 +83,7 @@ TEST(AgentConfig, NamesEachFault) {
 
 TEST(AgentConfig, RefusesAnOpenControllerUnlessToldSo) {
   AgentConfig config;
+  TlsFiles none;
   EXPECT_EQ(why_unusable(config), "");
   config.controller = "10.0.0.1:7461";
   EXPECT_NE(why_unusable(config).find("insecure: true"), std::string::npos);
@@ -95,6 +98,16 @@ TEST(AgentConfig, RefusesAnOpenControllerUnlessToldSo) {
   config.tls.key = "";
   EXPECT_NE(why_unusable(config).find("tls: expected ca, certificate and key"), std::string::npos);
   config.tls.key = "n1.key";
+  config.encrypt_state = true;
+  EXPECT_EQ(why_unusable(config), "");
+  std::swap(config.tls, none);
+  config.controller = "127.0.0.1:7461";
+  EXPECT_EQ(why_unusable(config), "encrypt_state: expected tls: its files say who this node is");
+  config.encrypt_state = false;
+  std::swap(config.tls, none);
+  config.encrypt_state = config.ucx = true;
+  EXPECT_NE(why_unusable(config).find("ucx: expected false"), std::string::npos);
+  config.encrypt_state = config.ucx = false;
   config.node = "../n1";
   EXPECT_NE(why_unusable(config).find("node:"), std::string::npos);
   config.node = "n1";

@@ -201,6 +201,8 @@ int run_agent(const AgentArguments& arguments) {
   options.socket = config->socket;
   options.staging_quota = config->staging_quota;
   options.staging_folder = staging_folder_of(*config);
+  options.ucx = config->ucx;
+  if (config->encrypt_state) options.state_tls = config->tls;
   options.min_bytes_per_s = static_cast<uint64_t>(config->min_bytes_per_s);
   options.routes_file = config->routes_file;
   options.log = log_to_stderr(config->json_log);

@@ -33,11 +33,13 @@ absl::Status worst(const Calls& calls) {
   return absl::OkStatus();
 }
 
-/// Shared memory within a machine, otherwise the address that reaches the fabric.
+/// Shared memory within a machine, otherwise the address that reaches the fabric: by UCX where the
+/// receiver offers it.
 std::string choose_endpoint(const std::vector<std::string>& endpoints, bool same_machine) {
-  const std::string_view wanted = same_machine ? "shm:" : "tcp:";
-  for (const std::string& endpoint : endpoints) {
-    if (endpoint.starts_with(wanted)) return endpoint;
+  for (const std::string_view wanted : {same_machine ? "shm:" : "ucx:", "tcp:"}) {
+    for (const std::string& endpoint : endpoints) {
+      if (endpoint.starts_with(wanted)) return endpoint;
+    }
   }
   return endpoints.empty() ? "" : endpoints.front();
 }

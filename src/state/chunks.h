@@ -9,6 +9,9 @@
 
 namespace monkeytree {
 
+/// Over ucx a chunk is a message of its number; this is a probe's.
+inline constexpr uint64_t kProbeMessage = uint64_t{1} << 63;
+
 /// Where a chunk lies.
 struct ChunkPlace {
   size_t buffer = 0;

@@ -27,6 +27,8 @@ using std::chrono::milliseconds;
 // waking.
 constexpr size_t kWakeBytes = size_t{512} << 10;
 
+constexpr size_t kTlsGulp = size_t{128} << 10;  // a multiple of kChecksumBlock
+
 absl::Status unavailable(std::string_view what, int error) {
   return absl::UnavailableError(fmt::format("{}: {}", what, std::strerror(error)));
 }
@@ -154,6 +156,24 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::connect(const Endpoint& 
   return connection;
 }
 
+absl::Status Connection::start_tls(const TlsFiles& files, TlsSession::Side side) {
+  for (const Direction direction : {Direction::kRead, Direction::kWrite}) {
+    if (absl::Status status = arm(direction, false); !status.ok()) return status;
+  }
+  absl::StatusOr<std::unique_ptr<TlsSession>> session =
+      TlsSession::start(socket_.get(), files, side);
+  if (!session.ok()) return session.status();
+  tls_ = *std::move(session);
+  return side == TlsSession::Side::kCalls ? tls_->peer() : absl::OkStatus();
+}
+
+bool Connection::begins_tls() {
+  constexpr unsigned char kHandshake = 22;
+  unsigned char first = 0;
+  if (!arm(Direction::kRead, false).ok()) return false;
+  return recv(socket_.get(), &first, 1, MSG_PEEK) == 1 && first == kHandshake;
+}
+
 absl::Status Connection::timed_out() const {
   if (Clock::now() >= deadline_) return absl::DeadlineExceededError("the deadline of a transfer");
   return absl::UnavailableError(
@@ -178,16 +198,27 @@ absl::Status Connection::arm(Direction direction, bool patient) {
   return absl::OkStatus();
 }
 
+ssize_t Connection::send_some(std::span<const std::byte> first, std::span<const std::byte> second,
+                              bool more) {
+  if (tls_) return tls_->write(first.empty() ? second : first);
+  iovec pieces[2] = {{const_cast<std::byte*>(first.data()), first.size()},
+                     {const_cast<std::byte*>(second.data()), second.size()}};
+  msghdr message{};
+  message.msg_iov = pieces;
+  message.msg_iovlen = second.empty() ? 1 : 2;
+  return sendmsg(socket_.get(), &message, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+}
+
+ssize_t Connection::receive_some(std::span<std::byte> bytes) {
+  if (tls_) return tls_->read(bytes);
+  return recv(socket_.get(), bytes.data(), bytes.size(), MSG_WAITALL);
+}
+
 absl::Status Connection::write(std::span<const std::byte> first, std::span<const std::byte> second,
                                bool more) {
   while (!first.empty() || !second.empty()) {
     if (absl::Status status = arm(Direction::kWrite, false); !status.ok()) return status;
-    iovec pieces[2] = {{const_cast<std::byte*>(first.data()), first.size()},
-                       {const_cast<std::byte*>(second.data()), second.size()}};
-    msghdr message{};
-    message.msg_iov = pieces;
-    message.msg_iovlen = second.empty() ? 1 : 2;
-    const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+    const ssize_t sent = send_some(first, second, more);
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN) return timed_out();
@@ -203,7 +234,7 @@ absl::Status Connection::write(std::span<const std::byte> first, std::span<const
 absl::Status Connection::read(std::span<std::byte> bytes, bool patient) {
   while (!bytes.empty()) {
     if (absl::Status status = arm(Direction::kRead, patient); !status.ok()) return status;
-    const ssize_t got = recv(socket_.get(), bytes.data(), bytes.size(), MSG_WAITALL);
+    const ssize_t got = receive_some(bytes);
     if (got == 0) return absl::UnavailableError("the peer closed the connection");
     if (got < 0) {
       if (errno == EINTR) continue;
@@ -229,7 +260,16 @@ absl::StatusOr<uint64_t> Connection::write_chunk(uint64_t chunk, std::span<const
 
 absl::StatusOr<Connection::Chunk> Connection::read_chunk(std::span<std::byte> bytes) {
   Checksum sum;
-  if (absl::Status status = read_in_gulps(bytes, sum); !status.ok()) return status;
+  if (tls_) {
+    // TLS hands out what it has deciphered; here it is still near.
+    for (std::span<std::byte> rest = bytes; !rest.empty();) {
+      const std::span<std::byte> piece = rest.first(std::min(kTlsGulp, rest.size()));
+      if (absl::Status status = read(piece, false); !status.ok()) return status;
+      sum.add(piece);
+      rest = rest.subspan(piece.size());
+    }
+  } else if (absl::Status status = read_in_gulps(bytes, sum); !status.ok())
+    return status;
   uint64_t told = 0;
   if (absl::Status status = read(std::as_writable_bytes(std::span(&told, 1)), false);
       !status.ok()) {

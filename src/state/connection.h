@@ -13,7 +13,9 @@
 #include "state/checksum.h"
 #include "state/fd.h"
 #include "state/frames.h"
+#include "state/tls_session.h"
 #include "state/transfer.h"
+#include "state/ucx_path.h"
 
 namespace monkeytree {
 
@@ -27,6 +29,15 @@ class Connection {
   static absl::StatusOr<std::unique_ptr<Connection>> connect(
       const Endpoint& endpoint, const std::string& from_address, Deadline deadline,
       std::chrono::milliseconds idle_timeout);
+
+  /// Of a tcp connection, before anything else: what is said from here on is said by TLS. The
+  /// peer's certificate has then been judged: kPermissionDenied where this side has called;
+  /// otherwise tls_peer() says so, that the peer may hear why.
+  absl::Status start_tls(const TlsFiles& files, TlsSession::Side side);
+  bool has_tls() const { return tls_ != nullptr; }
+  absl::Status tls_peer() const { return tls_ ? tls_->peer() : absl::OkStatus(); }
+  /// Whether what the peer says first begins TLS; waits for it.
+  bool begins_tls();
 
   void set_deadline(Deadline deadline) { deadline_ = deadline; }
 
@@ -58,6 +69,9 @@ class Connection {
   absl::Status write_descriptor(int fd);
   absl::StatusOr<Fd> read_descriptor();
 
+  /// For calls of a path beside this connection.
+  UcxPath::Limits limits() const { return {deadline_, idle_timeout_, socket_.get()}; }
+
   /// Breaks the connection for both directions; calls under way end soon.
   void shutdown();
   bool is_local() const { return local_; }
@@ -75,7 +89,11 @@ class Connection {
   void wake_at(size_t bytes);
   absl::Status timed_out() const;
 
+  ssize_t send_some(std::span<const std::byte> first, std::span<const std::byte> second, bool more);
+  ssize_t receive_some(std::span<std::byte> bytes);
+
   Fd socket_;
+  std::unique_ptr<TlsSession> tls_;
   std::chrono::milliseconds idle_timeout_;
   Deadline deadline_ = Deadline::max();
   std::chrono::microseconds armed_[2] = {};  ///< timeouts that the socket has

@@ -10,11 +10,11 @@
 namespace monkeytree {
 namespace {
 
-absl::StatusOr<Endpoint> parse_tcp(std::string_view text, std::string_view rest) {
+absl::StatusOr<Endpoint> parse_host(std::string_view text, std::string_view rest) {
   const size_t colon = rest.rfind(':');
   const auto bad = [&] {
-    return absl::InvalidArgumentError(
-        fmt::format("address {}: expected tcp:HOST:PORT, port 0 to 65535", quote(text)));
+    return absl::InvalidArgumentError(fmt::format(
+        "address {}: expected {}:HOST:PORT, port 0 to 65535", quote(text), text.substr(0, 3)));
   };
   if (colon == std::string_view::npos || colon == 0) return bad();
   Endpoint endpoint;
@@ -34,10 +34,15 @@ absl::StatusOr<Endpoint> parse_tcp(std::string_view text, std::string_view rest)
 }  // namespace
 
 absl::StatusOr<Endpoint> Endpoint::parse(std::string_view text) {
-  if (text.starts_with("tcp:")) return parse_tcp(text, text.substr(4));
+  if (text.starts_with("tcp:")) return parse_host(text, text.substr(4));
+  if (text.starts_with("ucx:")) {
+    absl::StatusOr<Endpoint> endpoint = parse_host(text, text.substr(4));
+    if (endpoint.ok()) endpoint->transport = Transport::kUcx;
+    return endpoint;
+  }
   if (!text.starts_with("shm:")) {
     return absl::InvalidArgumentError(
-        fmt::format("address {}: expected tcp:HOST:PORT or shm:PATH", quote(text)));
+        fmt::format("address {}: expected tcp:HOST:PORT, ucx:HOST:PORT or shm:PATH", quote(text)));
   }
   constexpr size_t kMaxPath = 107;  // of sockaddr_un
   Endpoint endpoint;
@@ -52,8 +57,9 @@ absl::StatusOr<Endpoint> Endpoint::parse(std::string_view text) {
 
 std::string Endpoint::text() const {
   if (transport == Transport::kShm) return "shm:" + path;
-  if (host.find(':') != std::string::npos) return fmt::format("tcp:[{}]:{}", host, port);
-  return fmt::format("tcp:{}:{}", host, port);
+  const std::string_view kind = transport == Transport::kUcx ? "ucx" : "tcp";
+  if (host.find(':') != std::string::npos) return fmt::format("{}:[{}]:{}", kind, host, port);
+  return fmt::format("{}:{}:{}", kind, host, port);
 }
 
 Token random_token() {

@@ -40,6 +40,7 @@ uint64_t max_body_bytes(FrameType type) {
     case FrameType::kStates:
       return uint64_t{16} << 20;
     case FrameType::kMemory:
+      return uint64_t{64} << 10;
     case FrameType::kStreamEnd:
     case FrameType::kProgress:
       return 0;

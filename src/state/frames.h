@@ -20,8 +20,8 @@ enum class FrameType : uint32_t {
   kHello = 1,  ///< the first frame of each connection: who, and what for
   kReply,      ///< a status; the argument depends on the question
   kLayout,     ///< the sender's layout; argument: number of buffers
-  kProbe,      ///< bytes to measure the path with
-  kMemory,     ///< the sender's memfd comes with it (shm)
+  kProbe,      ///< bytes to measure the path with; argument: how many come over ucx instead
+  kMemory,     ///< the sender's memfd comes with it (shm); asks for, and tells, an address (ucx)
   kBegin,      ///< argument: epoch; body: a bit per buffer that this part brings
   kHave,       ///< a bit per chunk that has arrived and been checked
   kChunk,      ///< argument: number of the chunk; body: its bytes, after which its checksum comes

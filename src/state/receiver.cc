@@ -66,14 +66,19 @@ class ReceiverOfSockets : public Receiver {
   void accept_loop();
   void admit(Fd socket);
   void reap(bool all);
+  bool agree_on_tls(Connection& connection);
   void serve(Connection& connection);
   absl::Status greet(Connection& connection, const Hello& hello);
   absl::Status serve_control(Connection& connection, Incoming& incoming);
   absl::Status take_layout(Connection& connection, Incoming& incoming);
   absl::StatusOr<Arena> take_memory(Connection& connection, const Incoming& incoming);
-  absl::Status take_probe(Connection& connection, const FrameHeader& header);
+  absl::Status open_path(Connection& connection, const FrameHeader& header,
+                         std::unique_ptr<UcxPath>& path);
+  absl::Status take_probe(Connection& connection, const FrameHeader& header, UcxPath* path);
   absl::Status take_state(Connection& connection, Incoming& incoming, const FrameHeader& header,
-                          const Arena* source);
+                          const Arena* source, UcxPath* path);
+  absl::Status take_chunks(Connection& connection, Incoming& incoming, UcxPath& path,
+                           const std::vector<size_t>& buffers, const std::vector<bool>& have);
   absl::Status serve_stream(Connection& connection, Incoming& incoming);
   std::shared_ptr<Incoming> find(const Token& token) const;
 
@@ -105,6 +110,12 @@ absl::Status ReceiverOfSockets::start() {
   for (const std::string& text : options_.addresses) {
     const absl::StatusOr<Endpoint> endpoint = Endpoint::parse(text);
     if (!endpoint.ok()) return endpoint.status();
+    if (endpoint->transport == Endpoint::Transport::kUcx) {
+      if (absl::Status status = ucx_status(); !status.ok()) return status;
+      if (options_.tls.configured()) {
+        return absl::InvalidArgumentError("state does not travel by ucx and TLS at once");
+      }
+    }
     absl::StatusOr<Listener> listener = listen_at(*endpoint);
     if (!listener.ok()) return listener.status();
     listeners_.push_back(*std::move(listener));
@@ -241,12 +252,31 @@ void ReceiverOfSockets::reap(bool all) {
   for (Served& each : gone) each.thread.join();
 }
 
+bool ReceiverOfSockets::agree_on_tls(Connection& connection) {
+  const bool wanted = options_.tls.configured();
+  if (connection.begins_tls() != wanted) {
+    // In plain, which a peer with TLS takes for what it is.
+    connection
+        .write_reply(
+            absl::UnauthenticatedError(wanted ? "TLS is expected here, and the peer has none"
+                                              : "no TLS is expected here, and the peer has it"))
+        .IgnoreError();
+    return false;
+  }
+  return !wanted || connection.start_tls(options_.tls, TlsSession::Side::kCalled).ok();
+}
+
 void ReceiverOfSockets::serve(Connection& connection) {
   connection.set_deadline(Clock::now() + options_.idle_timeout);
+  if (!connection.is_local() && !agree_on_tls(connection)) return;
   const absl::StatusOr<std::string> body = connection.read_frame(FrameType::kHello);
   if (!body.ok()) return;
   const absl::StatusOr<Hello> hello = decode_hello(*body);
   if (!hello.ok()) return;
+  if (const absl::Status peer = connection.tls_peer(); !peer.ok()) {
+    connection.write_reply(peer).IgnoreError();
+    return;
+  }
   if (hello->role == Role::kStaging && staging_) {
     staging_(connection, hello->token);
     return;
@@ -290,13 +320,15 @@ absl::Status ReceiverOfSockets::serve_control(Connection& connection, Incoming& 
     if (!memory.ok()) return memory.status();
     source = *std::move(memory);
   }
+  std::unique_ptr<UcxPath> path;  // gone before the target is let go of
   while (true) {
     const absl::StatusOr<FrameHeader> header = connection.read_header(true);
     if (!header.ok()) return header.status();
     absl::Status status = absl::InvalidArgumentError("a frame out of turn");
-    if (header->type == FrameType::kProbe) status = take_probe(connection, *header);
+    if (header->type == FrameType::kMemory) status = open_path(connection, *header, path);
+    if (header->type == FrameType::kProbe) status = take_probe(connection, *header, path.get());
     if (header->type == FrameType::kBegin) {
-      return take_state(connection, incoming, *header, source ? &*source : nullptr);
+      return take_state(connection, incoming, *header, source ? &*source : nullptr, path.get());
     }
     if (!status.ok()) return status;
   }
@@ -330,14 +362,42 @@ absl::StatusOr<Arena> ReceiverOfSockets::take_memory(Connection& connection,
   return source;
 }
 
-absl::Status ReceiverOfSockets::take_probe(Connection& connection, const FrameHeader& header) {
+absl::Status ReceiverOfSockets::open_path(Connection& connection, const FrameHeader& header,
+                                          std::unique_ptr<UcxPath>& path) {
+  if (const auto body = connection.read_body(header); !body.ok()) return body.status();
+  if (connection.has_tls()) {
+    return absl::InvalidArgumentError("state does not travel by ucx and TLS at once");
+  }
+  path.reset();
+  absl::StatusOr<std::unique_ptr<UcxPath>> made = UcxPath::create();
+  if (!made.ok()) return made.status();
+  path = *std::move(made);
+  return connection.write_frame(FrameType::kMemory, 0, path->address());
+}
+
+absl::Status ReceiverOfSockets::take_probe(Connection& connection, const FrameHeader& header,
+                                           UcxPath* path) {
   const absl::StatusOr<std::string> body = connection.read_body(header);
   if (!body.ok()) return body.status();
+  if (path != nullptr && header.argument > 0) {
+    if (header.argument > max_body_bytes(FrameType::kProbe)) {
+      return absl::InvalidArgumentError("a probe that is too long");
+    }
+    std::vector<std::byte> bytes(header.argument);
+    const absl::Status status = path->receive(
+        1,
+        [&](size_t) {
+          return UcxPath::Message{kProbeMessage, bytes};
+        },
+        [](size_t) {}, connection.limits());
+    if (!status.ok()) return status;
+  }
   return connection.write_reply(absl::OkStatus());
 }
 
 absl::Status ReceiverOfSockets::take_state(Connection& connection, Incoming& incoming,
-                                           const FrameHeader& header, const Arena* source) {
+                                           const FrameHeader& header, const Arena* source,
+                                           UcxPath* path) {
   const absl::StatusOr<std::string> body = connection.read_body(header);
   if (!body.ok()) return body.status();
   const absl::StatusOr<std::vector<bool>> wanted = decode_bits(*body, incoming.layout().size());
@@ -359,6 +419,10 @@ absl::Status ReceiverOfSockets::take_state(Connection& connection, Incoming& inc
         !status.ok()) {
       return status;
     }
+    if (path != nullptr) {
+      absl::Status taken = take_chunks(connection, incoming, *path, buffers, *have);
+      if (!taken.ok()) return taken;
+    }
     const absl::StatusOr<std::string> finish = connection.read_frame(FrameType::kFinish, true);
     if (!finish.ok()) return finish.status();
     if (finish->size() != buffers.size() * sizeof(uint64_t)) {
@@ -370,6 +434,46 @@ absl::Status ReceiverOfSockets::take_state(Connection& connection, Incoming& inc
   const absl::StatusOr<bool> whole = incoming.finish(buffers, sums);
   if (!whole.ok()) return whole.status();
   return connection.write_reply(absl::OkStatus(), *whole ? 1 : 0);
+}
+
+absl::Status ReceiverOfSockets::take_chunks(Connection& connection, Incoming& incoming,
+                                            UcxPath& path, const std::vector<size_t>& buffers,
+                                            const std::vector<bool>& have) {
+  struct Coming {
+    uint64_t chunk;
+    std::span<std::byte> bytes;
+    bool ours = false;
+    std::vector<std::byte> scratch;  ///< of a chunk that another sender brings
+  };
+  std::vector<Coming> coming;
+  for (const size_t buffer : buffers) {
+    for (uint64_t i = incoming.chunks().first(buffer); i < incoming.chunks().end(buffer); ++i) {
+      if (!have[i]) coming.push_back({i, {}, false, {}});
+    }
+  }
+  const auto next = [&](size_t i) {
+    Coming& each = coming[i];
+    const ChunkPlace place = incoming.chunks().place(each.chunk);
+    each.ours = incoming.claim(connection, each.chunk);
+    if (!each.ours) each.scratch.resize(place.bytes);
+    each.bytes = each.ours ? incoming.bytes_of(place) : std::span(each.scratch);
+    return UcxPath::Message{each.chunk, each.bytes};
+  };
+  const auto then = [&](size_t i) {
+    Coming& each = coming[i];
+    incoming.count_received(each.bytes.size());
+    if (options_.harm) options_.harm(each.bytes);
+    if (each.ours) incoming.complete(each.chunk, checksum(each.bytes));
+    each.ours = false;
+    each.scratch = {};
+  };
+  absl::Status status = path.receive(coming.size(), next, then, connection.limits());
+  if (status.ok()) return status;
+  path.end();  // nothing is written to what is released now
+  for (const Coming& each : coming) {
+    if (each.ours) incoming.release(each.chunk);
+  }
+  return status;
 }
 
 absl::Status ReceiverOfSockets::serve_stream(Connection& connection, Incoming& incoming) {

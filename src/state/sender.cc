@@ -67,11 +67,16 @@ class SenderOfSockets : public Sender {
   absl::Status connect();
   absl::Status measure();
   bool local() const { return endpoint_.transport == Endpoint::Transport::kShm; }
+  bool by_ucx() const { return endpoint_.transport == Endpoint::Transport::kUcx; }
+  absl::Status open_path();
+  absl::Status probe(const std::string& bytes);
   absl::StatusOr<std::unique_ptr<Connection>> open(Role role, uint64_t* argument);
   absl::Status pass_layout();
   absl::Status attempt(uint64_t epoch);
   absl::Status check_committed(uint64_t epoch) const;
   absl::Status send_chunks(uint64_t epoch);
+  absl::Status run_streams(const std::vector<uint64_t>& missing);
+  absl::Status run_path(const std::vector<uint64_t>& missing);
   absl::Status run_stream(Connection& connection, const std::vector<uint64_t>& missing,
                           std::atomic<size_t>& next);
   absl::StatusOr<std::vector<uint64_t>> buffer_sums();
@@ -101,12 +106,17 @@ class SenderOfSockets : public Sender {
   bool cancelled_ = false;
   std::unique_ptr<Connection> control_;
   std::vector<std::unique_ptr<Connection>> streams_;
+  std::unique_ptr<UcxPath> path_;  ///< of ucx, in place of streams
 };
 
 absl::StatusOr<std::unique_ptr<Connection>> SenderOfSockets::open(Role role, uint64_t* argument) {
   absl::StatusOr<std::unique_ptr<Connection>> connection =
       Connection::connect(endpoint_, options_.from_address, deadline_, options_.idle_timeout);
   if (!connection.ok()) return connection.status();
+  if (options_.tls.configured() && !local()) {
+    absl::Status status = (*connection)->start_tls(options_.tls, TlsSession::Side::kCalls);
+    if (!status.ok()) return status;
+  }
   const std::string hello = encode_hello({role, token_, options_.part, session_});
   if (absl::Status status = (*connection)->write_frame(FrameType::kHello, 0, hello); !status.ok()) {
     return status;
@@ -125,6 +135,7 @@ absl::Status SenderOfSockets::connect() {
     control_ = *std::move(control);
   }
   if (absl::Status status = pass_layout(); !status.ok()) return status;
+  if (by_ucx()) return open_path();
   for (int i = 0; i < options_.streams && !local(); ++i) {
     absl::StatusOr<std::unique_ptr<Connection>> stream = open(Role::kStream, nullptr);
     if (!stream.ok()) return stream.status();
@@ -133,6 +144,47 @@ absl::Status SenderOfSockets::connect() {
     streams_.push_back(*std::move(stream));
   }
   return absl::OkStatus();
+}
+
+// The first bytes of a path cost most, so some go before the pause.
+absl::Status SenderOfSockets::open_path() {
+  if (options_.tls.configured()) {
+    return absl::InvalidArgumentError("state does not travel by ucx and TLS at once");
+  }
+  absl::Status status = control_->write_frame(FrameType::kMemory, 0, "");
+  if (!status.ok()) return status;
+  const absl::StatusOr<FrameHeader> header = control_->read_header();
+  if (!header.ok()) return header.status();
+  const absl::StatusOr<std::string> address = control_->read_body(*header);
+  if (!address.ok()) return address.status();
+  if (header->type == FrameType::kReply) return decode_status(*address);
+  if (header->type != FrameType::kMemory) {
+    return absl::InvalidArgumentError("the receiver does not say where its memory is");
+  }
+  absl::StatusOr<std::unique_ptr<UcxPath>> path = UcxPath::create();
+  if (!path.ok()) return path.status();
+  path_ = *std::move(path);
+  status = path_->connect(*address);
+  return status.ok() ? probe(std::string(size_t{64} << 10, 'p')) : status;
+}
+
+absl::Status SenderOfSockets::probe(const std::string& bytes) {
+  if (!path_) {
+    const absl::Status status = control_->write_frame(FrameType::kProbe, 0, bytes);
+    return status.ok() ? control_->read_reply() : status;
+  }
+  absl::Status status = control_->write_frame(FrameType::kProbe, bytes.size(), "");
+  if (!status.ok()) return status;
+  // Sending does not write.
+  const std::span<std::byte> all(reinterpret_cast<std::byte*>(const_cast<char*>(bytes.data())),
+                                 bytes.size());
+  status = path_->send(
+      1,
+      [&](size_t) {
+        return UcxPath::Message{kProbeMessage, all};
+      },
+      [](size_t) {}, control_->limits());
+  return status.ok() ? control_->read_reply() : status;
 }
 
 absl::Status SenderOfSockets::prepare() {
@@ -175,8 +227,7 @@ absl::Status SenderOfSockets::measure() {
         start + std::chrono::duration_cast<Clock::duration>(
                     std::chrono::duration<double>(std::min(allowed_s + 0.002, 1e6)));
     control_->set_deadline(std::min(until, deadline_));
-    absl::Status status = control_->write_frame(FrameType::kProbe, 0, half);
-    if (status.ok()) status = control_->read_reply();
+    const absl::Status status = probe(half);
     const double took_s = std::chrono::duration<double>(Clock::now() - start).count();
     control_->set_deadline(deadline_);
     if (absl::IsDeadlineExceeded(status) && Clock::now() < deadline_) {
@@ -274,6 +325,35 @@ absl::Status SenderOfSockets::send_chunks(uint64_t epoch) {
       if (!(*have)[i]) missing.push_back(i);
     }
   }
+  absl::Status moved = path_ ? run_path(missing) : run_streams(missing);
+  if (!moved.ok()) return moved;
+  const absl::StatusOr<std::vector<uint64_t>> sums = buffer_sums();
+  if (!sums.ok()) return sums.status();
+  if (absl::Status status = check_committed(epoch); !status.ok()) return status;
+  const std::string_view bytes(reinterpret_cast<const char*>(sums->data()), sums->size() * 8);
+  if (absl::Status status = control_->write_frame(FrameType::kFinish, 0, bytes); !status.ok()) {
+    return status;
+  }
+  return control_->read_reply();
+}
+
+absl::Status SenderOfSockets::run_path(const std::vector<uint64_t>& missing) {
+  const auto next = [&](size_t i) {
+    const ChunkPlace place = chunks_.place(missing[i]);
+    const auto bytes = arena_.buffer(place.buffer).subspan(place.offset, place.bytes);
+    // Sending does not write.
+    return UcxPath::Message{missing[i], {const_cast<std::byte*>(bytes.data()), bytes.size()}};
+  };
+  const auto then = [&](size_t i) {
+    const std::span<const std::byte> bytes = next(i).bytes;
+    sums_[missing[i]] = checksum(bytes);
+    summed_[missing[i]] = 1;
+    sent_bytes_ += bytes.size();
+  };
+  return path_->send(missing.size(), next, then, control_->limits());
+}
+
+absl::Status SenderOfSockets::run_streams(const std::vector<uint64_t>& missing) {
   std::atomic<size_t> next = 0;
   std::vector<absl::Status> results(streams_.size());
   std::vector<std::thread> threads;
@@ -285,14 +365,7 @@ absl::Status SenderOfSockets::send_chunks(uint64_t epoch) {
   for (const absl::Status& result : results) {
     if (!result.ok()) return result;
   }
-  const absl::StatusOr<std::vector<uint64_t>> sums = buffer_sums();
-  if (!sums.ok()) return sums.status();
-  if (absl::Status status = check_committed(epoch); !status.ok()) return status;
-  const std::string_view bytes(reinterpret_cast<const char*>(sums->data()), sums->size() * 8);
-  if (absl::Status status = control_->write_frame(FrameType::kFinish, 0, bytes); !status.ok()) {
-    return status;
-  }
-  return control_->read_reply();
+  return absl::OkStatus();
 }
 
 absl::Status SenderOfSockets::run_stream(Connection& connection,
@@ -341,6 +414,7 @@ absl::StatusOr<std::vector<uint64_t>> SenderOfSockets::buffer_sums() {
 
 void SenderOfSockets::disconnect() {
   const std::lock_guard lock(mutex_);
+  path_.reset();
   control_.reset();
   streams_.clear();
 }

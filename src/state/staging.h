@@ -34,6 +34,7 @@ struct StagingOptions {
   uint64_t quota_bytes = 0;   ///< of all arenas, headers included; what is being put counts
   size_t max_objects = 4096;  ///< keys held at once
   std::string access;         ///< word that clients must give; empty: none
+  TlsFiles tls;               ///< as of ReceiverOptions; also for what it sends
   std::chrono::milliseconds idle_timeout{10000};
   /// A put that has not become whole after this time is given up and its memory returned.
   std::chrono::milliseconds put_deadline{600000};
@@ -65,8 +66,9 @@ class StagingServer {
 /// Asks a staging server. Each call is one connection and keeps to its deadline.
 class StagingClient {
  public:
-  StagingClient(Endpoint server, std::string access)
-      : server_(std::move(server)), access_(std::move(access)) {}
+  /// `tls`: for a server at tcp, and for what put() and get() open themselves.
+  StagingClient(Endpoint server, std::string access, TlsFiles tls = {})
+      : server_(std::move(server)), access_(std::move(access)), tls_(std::move(tls)) {}
 
   /// Sets memory aside for a state of this layout and gives the token under which to send it to
   /// the server's endpoint. kAlreadyExists: the key is held; kResourceExhausted: quota ("needs …,
@@ -94,6 +96,7 @@ class StagingClient {
  private:
   Endpoint server_;
   std::string access_;
+  TlsFiles tls_;
 };
 
 }  // namespace monkeytree

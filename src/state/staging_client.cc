@@ -9,13 +9,17 @@ using std::chrono::milliseconds;
 /// Asks one question and gives the connection, the reply being OK. The server may take its time
 /// up to the deadline.
 absl::StatusOr<std::unique_ptr<Connection>> ask(const Endpoint& server, const std::string& access,
-                                                FrameType type, std::string_view body,
-                                                Deadline deadline) {
+                                                const TlsFiles& tls, FrameType type,
+                                                std::string_view body, Deadline deadline) {
   absl::StatusOr<std::unique_ptr<Connection>> connection =
       Connection::connect(server, "", deadline, milliseconds(10000));
   if (!connection.ok()) return connection;
-  absl::Status status =
-      (*connection)->write_frame(FrameType::kHello, 0, encode_hello({Role::kStaging, access}));
+  absl::Status status;
+  if (tls.configured() && server.transport == Endpoint::Transport::kTcp) {
+    status = (*connection)->start_tls(tls, TlsSession::Side::kCalls);
+    if (!status.ok()) return status;
+  }
+  status = (*connection)->write_frame(FrameType::kHello, 0, encode_hello({Role::kStaging, access}));
   if (status.ok()) status = (*connection)->write_frame(type, 0, body);
   if (status.ok()) status = (*connection)->read_reply(nullptr, true);
   if (!status.ok()) return status;
@@ -44,7 +48,7 @@ absl::StatusOr<Token> StagingClient::reserve(std::string_view key, const Layout&
   if (absl::Status status = check_key(key); !status.ok()) return status;
   const std::string body = encode_reserve({std::string(key), layout.size(), encode_layout(layout)});
   absl::StatusOr<std::unique_ptr<Connection>> connection =
-      ask(server_, access_, FrameType::kReserve, body, deadline);
+      ask(server_, access_, tls_, FrameType::kReserve, body, deadline);
   if (!connection.ok()) return connection.status();
   return (*connection)->read_frame(FrameType::kReserve);
 }
@@ -53,7 +57,9 @@ absl::StatusOr<TransferReport> StagingClient::put(std::string_view key, const Ar
                                                   const SendOptions& options) {
   const absl::StatusOr<Token> token = reserve(key, arena.layout(), options.deadline);
   if (!token.ok()) return token.status();
-  absl::StatusOr<TransferReport> report = send(arena, server_, *token, options);
+  SendOptions sending = options;
+  sending.tls = tls_;
+  absl::StatusOr<TransferReport> report = send(arena, server_, *token, sending);
   if (!report.ok()) confirm(key, deadline_in(milliseconds(1000))).IgnoreError();
   return report;
 }
@@ -75,7 +81,7 @@ absl::StatusOr<TransferReport> StagingClient::forward(std::string_view key, cons
   request.streams = static_cast<uint64_t>(options.streams);
   request.min_bytes_per_s = options.min_bytes_per_s;
   absl::StatusOr<std::unique_ptr<Connection>> connection =
-      ask(server_, access_, FrameType::kForward, encode_forward(request), options.deadline);
+      ask(server_, access_, tls_, FrameType::kForward, encode_forward(request), options.deadline);
   if (!connection.ok()) return connection.status();
   const absl::StatusOr<std::string> body = (*connection)->read_frame(FrameType::kForward);
   if (!body.ok()) return body.status();
@@ -98,6 +104,7 @@ absl::StatusOr<TransferReport> StagingClient::get(std::string_view key,
     listening.addresses = {Endpoint{Endpoint::Transport::kTcp, (*probe)->own_host(), 0, ""}.text()};
   }
   listening.idle_timeout = options.idle_timeout;
+  listening.tls = tls_;
   const absl::StatusOr<std::unique_ptr<Receiver>> receiver = Receiver::listen(listening);
   if (!receiver.ok()) return receiver.status();
   const Token token = random_token();
@@ -111,12 +118,12 @@ absl::StatusOr<TransferReport> StagingClient::get(std::string_view key,
 
 absl::Status StagingClient::confirm(std::string_view key, Deadline deadline) {
   if (absl::Status status = check_key(key); !status.ok()) return status;
-  return ask(server_, access_, FrameType::kConfirm, key, deadline).status();
+  return ask(server_, access_, tls_, FrameType::kConfirm, key, deadline).status();
 }
 
 absl::StatusOr<std::vector<StagedState>> StagingClient::states(Deadline deadline) {
   absl::StatusOr<std::unique_ptr<Connection>> connection =
-      ask(server_, access_, FrameType::kStates, "", deadline);
+      ask(server_, access_, tls_, FrameType::kStates, "", deadline);
   if (!connection.ok()) return connection.status();
   const absl::StatusOr<FrameHeader> header = (*connection)->read_header_of(FrameType::kStates);
   if (!header.ok()) return header.status();

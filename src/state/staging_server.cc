@@ -80,6 +80,7 @@ absl::Status StagingServerOfArenas::start() {
   ReceiverOptions receiver;
   receiver.addresses = options_.addresses;
   receiver.idle_timeout = options_.idle_timeout;
+  receiver.tls = options_.tls;
   absl::StatusOr<std::unique_ptr<Receiver>> started = listen_with_staging(
       receiver,
       [this](Connection& connection, const std::string& access) { serve(connection, access); });
@@ -295,6 +296,7 @@ absl::Status StagingServerOfArenas::forward(Connection& connection, std::string_
   options.idle_timeout = options_.idle_timeout;
   options.streams = static_cast<int>(std::min<uint64_t>(request->streams, 64));
   options.min_bytes_per_s = request->min_bytes_per_s;
+  options.tls = options_.tls;
   const absl::StatusOr<TransferReport> report = send(*arena, *endpoint, request->token, options);
   if (!report.ok()) return report.status();
   WireWriter out;

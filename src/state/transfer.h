@@ -6,12 +6,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "identity/tls_files.h"
 #include "state/arena.h"
 
 /// Moving the state of a worker from an arena of one process straight into an arena of another.
@@ -40,13 +43,16 @@ Token random_token();
 
 /// Where a receiver listens. Text form:
 ///   tcp:10.0.0.7:4711      tcp:[fe80::1]:4711     several streams
+///   ucx:10.0.0.7:4711                             UCX's choice: RDMA, shared memory, tcp; the port
+///   is
+///                                                 that of the control connection
 ///   shm:/run/x.sock        shm:@name              same machine; the memfd itself is passed
 /// A name after @ lives in the abstract namespace, which is one per network namespace.
 struct Endpoint {
-  enum class Transport { kTcp, kShm };
+  enum class Transport { kTcp, kShm, kUcx };
   Transport transport = Transport::kTcp;
-  std::string host;   ///< of kTcp
-  uint16_t port = 0;  ///< of kTcp; 0 to listen on any
+  std::string host;   ///< of kTcp, kUcx
+  uint16_t port = 0;  ///< of these; 0 to listen on any
   std::string path;   ///< of kShm, the @ included
 
   static absl::StatusOr<Endpoint> parse(std::string_view text);
@@ -74,6 +80,7 @@ struct SendOptions {
   uint64_t min_bytes_per_s = 0;
   uint64_t probe_bytes = uint64_t{4} << 20;
   std::string from_address;  ///< of tcp: the local address to use, so that the fabric is used
+  TlsFiles tls;              ///< of tcp: a node's; the receiver must have such too
   /// Which buffers this sender sends (indices); empty: all. The others come from other senders of
   /// the same token, so several replicas may send at once, each with its own `part`.
   std::vector<size_t> buffers;
@@ -85,7 +92,8 @@ struct SendOptions {
 class Sender {
  public:
   /// Connects, compares layouts, measures the path and warms the mapping: all that can be done
-  /// while training goes on. Errors: kUnavailable (no connection), kUnauthenticated (token),
+  /// while training goes on. Errors: kUnavailable (no connection), kUnauthenticated (token; TLS on
+  /// one side only), kPermissionDenied (one side does not believe the other's certificate),
   /// kFailedPrecondition (slower than the floor; or another layout: the message names the first
   /// difference), kDeadlineExceeded.
   static absl::StatusOr<std::unique_ptr<Sender>> prepare(const Arena& arena,
@@ -117,7 +125,10 @@ struct ReceiverOptions {
   std::vector<std::string> addresses = {"tcp:127.0.0.1:0", "shm:"};
   std::chrono::milliseconds idle_timeout{10000};
   int copy_threads = 0;  ///< of shm; 0: as many as pay
+  TlsFiles tls;          ///< a node's: who comes by tcp must be a node of the same CA
   int max_connections = 256;
+  /// For tests: harms what has come over ucx, before it is checked.
+  std::function<void(std::span<std::byte>)> harm;
 };
 
 /// One end that receives: listens, and takes several transfers at once, each known by its token.

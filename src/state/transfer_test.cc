@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
+#include <csignal>
 #include <thread>
 
 #include "state/test_proxy.h"
@@ -20,6 +22,7 @@ const Deadline kSoon = deadline_in(std::chrono::minutes(5));
 std::string message(const absl::Status& status) { return std::string(status.message()); }
 
 std::unique_ptr<Receiver> listening(ReceiverOptions options = {}) {
+  if (ucx_status().ok()) options.addresses.emplace_back("ucx:127.0.0.1:0");
   absl::StatusOr<std::unique_ptr<Receiver>> receiver = Receiver::listen(std::move(options));
   EXPECT_TRUE(receiver.ok()) << receiver.status();
   return *std::move(receiver);
@@ -32,11 +35,28 @@ SendOptions quick() {
   return options;
 }
 
-/// Index into Receiver::endpoints() of the default options.
-enum : size_t { kTcp = 0, kShm = 1 };
+/// Index into Receiver::endpoints() of listening().
+enum : size_t { kTcp = 0, kShm = 1, kUcx = 2 };
 
-class EachTransport : public testing::TestWithParam<size_t> {};
-INSTANTIATE_TEST_SUITE_P(Transfer, EachTransport, testing::Values(kTcp, kShm));
+struct Way {
+  std::string name;
+  size_t endpoint;
+  std::string ucx_devices;  ///< what UCX may use
+};
+
+class EachTransport : public testing::TestWithParam<Way> {
+ protected:
+  void SetUp() override {
+    if (way().endpoint != kUcx) return;
+    if (const absl::Status status = ucx_status(); !status.ok()) GTEST_SKIP() << status.message();
+    setenv("UCX_TLS", way().ucx_devices.c_str(), 1);
+  }
+  static const Way& way() { return GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(Transfer, EachTransport,
+                         testing::Values(Way{"tcp", kTcp, ""}, Way{"shm", kShm, ""},
+                                         Way{"ucx_shm", kUcx, "shm"}, Way{"ucx_tcp", kUcx, "tcp"}),
+                         [](const auto& made) { return made.param.name; });
 
 TEST_P(EachTransport, StateArrivesAndIsCommitted) {
   const auto receiver = listening();
@@ -46,7 +66,7 @@ TEST_P(EachTransport, StateArrivesAndIsCommitted) {
     const auto target = make_arena(source->layout());
     const Token token = random_token();
     ASSERT_TRUE(receiver->expect(token, target, kSoon).ok());
-    const auto sent = send(*source, receiver->endpoints()[GetParam()], token, quick());
+    const auto sent = send(*source, receiver->endpoints()[way().endpoint], token, quick());
     ASSERT_TRUE(sent.ok()) << sent.status();
     const auto got = receiver->wait(token, kSoon);
     ASSERT_TRUE(got.ok()) << got.status();
@@ -72,7 +92,8 @@ TEST_P(EachTransport, SeveralAtOnceDoNotMix) {
   }
   for (size_t i = 0; i < 6; ++i) {
     senders.emplace_back([&, i] {
-      const auto sent = send(*sources[i], receiver->endpoints()[GetParam()], tokens[i], quick());
+      const auto sent =
+          send(*sources[i], receiver->endpoints()[way().endpoint], tokens[i], quick());
       EXPECT_TRUE(sent.ok()) << sent.status();
     });
   }
@@ -93,7 +114,7 @@ TEST_P(EachTransport, ReplicasSendPartsAtOnce) {
       SendOptions options = quick();
       options.part = part;
       for (size_t i = part; i < source->buffer_count(); i += 3) options.buffers.push_back(i);
-      const auto sent = send(*source, receiver->endpoints()[GetParam()], token, options);
+      const auto sent = send(*source, receiver->endpoints()[way().endpoint], token, options);
       EXPECT_TRUE(sent.ok()) << sent.status();
     });
   }
@@ -107,7 +128,7 @@ TEST_P(EachTransport, ReplicasSendPartsAtOnce) {
 
 TEST_P(EachTransport, RefusesWithAReason) {
   const auto receiver = listening();
-  const Endpoint endpoint = receiver->endpoints()[GetParam()];
+  const Endpoint endpoint = receiver->endpoints()[way().endpoint];
   const auto source = drawn_state(1, 5);
   const Token token = random_token();
   absl::Status status = send(*source, endpoint, token, quick()).status();
@@ -140,7 +161,7 @@ TEST_P(EachTransport, SourceThatIsNotWhatWasCommittedIsFound) {
   const Token token = random_token();
   ASSERT_TRUE(receiver->expect(token, target, kSoon).ok());
   const absl::Status status =
-      send(*source, receiver->endpoints()[GetParam()], token, quick()).status();
+      send(*source, receiver->endpoints()[way().endpoint], token, quick()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(message(status), HasSubstr("is not what was committed"));
   EXPECT_EQ(target->committed_epoch(), std::nullopt);
@@ -154,12 +175,12 @@ TEST_P(EachTransport, ALaterEpochReplacesWhatHadArrived) {
   ASSERT_TRUE(receiver->expect(token, target, kSoon).ok());
   SendOptions half = quick();
   half.buffers = {0, 1, 2, 3, 4};
-  ASSERT_TRUE(send(*source, receiver->endpoints()[GetParam()], token, half).ok());
+  ASSERT_TRUE(send(*source, receiver->endpoints()[way().endpoint], token, half).ok());
   EXPECT_EQ(target->committed_epoch(), std::nullopt);
   RandomSequence random(99);
   fill(*source, random);
   source->commit(6);
-  ASSERT_TRUE(send(*source, receiver->endpoints()[GetParam()], token, quick()).ok());
+  ASSERT_TRUE(send(*source, receiver->endpoints()[way().endpoint], token, quick()).ok());
   ASSERT_TRUE(receiver->wait(token, kSoon).ok());
   EXPECT_EQ(target->committed_epoch(), 6U);
   EXPECT_TRUE(same_bytes(*source, *target));
@@ -170,7 +191,7 @@ TEST_P(EachTransport, SenderThatAsksAgainHearsThatAllIsWell) {
   const auto source = drawn_state(5, 5);
   const auto target = make_arena(source->layout());
   const Token token = random_token();
-  const Endpoint endpoint = receiver->endpoints()[GetParam()];
+  const Endpoint endpoint = receiver->endpoints()[way().endpoint];
   ASSERT_TRUE(receiver->expect(token, target, kSoon).ok());
   ASSERT_TRUE(send(*source, endpoint, token, quick()).ok());
   EXPECT_TRUE(send(*source, endpoint, token, quick()).ok());
@@ -190,7 +211,7 @@ TEST_P(EachTransport, EndsAtTheDeadlineAndWhenCancelled) {
   const auto target = make_arena(source->layout());
   const Token token = random_token();
   ASSERT_TRUE(receiver->expect(token, target, deadline_in(milliseconds(30))).ok());
-  auto sender = Sender::prepare(*source, receiver->endpoints()[GetParam()], token, quick());
+  auto sender = Sender::prepare(*source, receiver->endpoints()[way().endpoint], token, quick());
   EXPECT_EQ(receiver->wait(token, kSoon).status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(receiver->wait(token, kSoon).status().code(), absl::StatusCode::kNotFound);
   EXPECT_FALSE(sender.ok() && (*sender)->send().ok());
@@ -198,7 +219,7 @@ TEST_P(EachTransport, EndsAtTheDeadlineAndWhenCancelled) {
   ASSERT_TRUE(receiver->expect(token, target, kSoon).ok());
   EXPECT_EQ(receiver->wait(token, deadline_in(milliseconds(1))).status().code(),
             absl::StatusCode::kDeadlineExceeded);
-  sender = Sender::prepare(*source, receiver->endpoints()[GetParam()], token, quick());
+  sender = Sender::prepare(*source, receiver->endpoints()[way().endpoint], token, quick());
   ASSERT_TRUE(sender.ok()) << sender.status();
   std::thread canceller([&] { receiver->cancel(token); });
   EXPECT_FALSE(receiver->wait(token, kSoon).ok());
@@ -327,15 +348,112 @@ TEST(TransferFaults, NobodyThere) {
             absl::StatusCode::kUnavailable);
 }
 
+TEST_P(EachTransport, CutControlConnectionIsResumed) {
+  if (way().endpoint == kShm) GTEST_SKIP() << "a proxy cannot pass memory on";
+  const auto receiver = listening();
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    RandomSequence random(seed);
+    const auto source = drawn_state(seed, 1);
+    const auto target = make_arena(source->layout());
+    const Token token = random_token();
+    ASSERT_TRUE(receiver->expect(token, target, kSoon).ok());
+    TestProxy proxy(receiver->endpoints()[way().endpoint], {Harm::kCut, 1 + random.below(500), 1});
+    Endpoint through = proxy.endpoint();
+    through.transport = receiver->endpoints()[way().endpoint].transport;
+    const auto sent = send(*source, through, token, quick());
+    ASSERT_TRUE(sent.ok()) << sent.status();
+    ASSERT_TRUE(receiver->wait(token, kSoon).ok());
+    EXPECT_TRUE(same_bytes(*source, *target));
+    EXPECT_EQ(proxy.harms(), 1);
+  }
+}
+
+TEST_P(EachTransport, HarmOverUcxIsFoundAndMadeGood) {
+  if (way().endpoint != kUcx) GTEST_SKIP() << "a proxy does it";
+  ReceiverOptions options;
+  std::atomic<int> chunks = 0;
+  options.harm = [&](std::span<std::byte> bytes) {
+    if (++chunks == 5 && !bytes.empty()) bytes[bytes.size() / 2] ^= std::byte{4};
+  };
+  const auto receiver = listening(options);
+  const auto source = drawn_state(31, 1);
+  const auto target = make_arena(source->layout());
+  const Token token = random_token();
+  ASSERT_TRUE(receiver->expect(token, target, kSoon).ok());
+  const auto sent = send(*source, receiver->endpoints()[kUcx], token, quick());
+  ASSERT_TRUE(sent.ok()) << sent.status();
+  EXPECT_EQ(sent->connections_lost, 1);
+  EXPECT_LT(sent->sent_bytes, 2 * source->payload_bytes());
+  ASSERT_TRUE(receiver->wait(token, kSoon).ok());
+  EXPECT_TRUE(same_bytes(*source, *target));
+}
+
+TEST_P(EachTransport, SenderThatIsKilledLeavesNothingBehind) {
+  ReceiverOptions options;
+  options.idle_timeout = milliseconds(20000);
+  std::atomic<int> chunks = 0;
+  std::atomic<bool> killed = false;
+  options.harm = [&](std::span<std::byte>) {
+    // Waits in the middle until the sender is gone.
+    if (++chunks == 3) {
+      const Deadline end = deadline_in(milliseconds(20000));
+      while (!killed && Clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
+    }
+  };
+  const auto source = drawn_state(32, 1, 12, uint64_t{6} << 20);
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const auto receiver = listening(options);
+  const Endpoint endpoint = receiver->endpoints()[way().endpoint];
+  const auto target = make_arena(source->layout());
+  const Token token = random_token();
+  ASSERT_TRUE(receiver->expect(token, target, kSoon).ok());
+  const pid_t sender = fork();
+  if (sender == 0) {
+    const auto prepared = Sender::prepare(*source, endpoint, token, quick());
+    if (!prepared.ok() || write(ready[1], "x", 1) != 1) _exit(1);
+    // Of the other transports the sender dies before it sends: what is in between they show to a
+    // proxy.
+    if (way().endpoint != kUcx) pause();
+    (*prepared)->send().IgnoreError();
+    pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  const Deadline end = deadline_in(milliseconds(20000));
+  while (way().endpoint == kUcx && chunks < 3 && Clock::now() < end) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  kill(sender, SIGKILL);
+  waitpid(sender, nullptr, 0);
+  killed = true;
+  close(ready[0]);
+  close(ready[1]);
+  EXPECT_EQ(target->committed_epoch(), std::nullopt);
+  // Another sends what is missing.
+  const auto sent = send(*source, endpoint, token, quick());
+  ASSERT_TRUE(sent.ok()) << sent.status();
+  ASSERT_TRUE(receiver->wait(token, kSoon).ok());
+  EXPECT_TRUE(same_bytes(*source, *target));
+}
+
+TEST(TransferByUcx, IsRefusedBesideTls) {
+  if (const absl::Status status = ucx_status(); !status.ok()) GTEST_SKIP() << status.message();
+  ReceiverOptions options;
+  options.addresses = {"ucx:127.0.0.1:0"};
+  options.tls.ca = "ca.crt";
+  EXPECT_THAT(message(Receiver::listen(options).status()), HasSubstr("by ucx and TLS at once"));
+}
+
 TEST(Endpoint, IsReadAsWritten) {
-  for (const std::string text : {"tcp:10.0.0.7:4711", "tcp:[fe80::1]:80", "tcp:node7:0",
-                                 "shm:/run/x.sock", "shm:@name", "shm:"}) {
+  for (const std::string text : {"tcp:10.0.0.7:4711", "ucx:[fe80::1]:80", "tcp:[fe80::1]:80",
+                                 "tcp:node7:0", "shm:/run/x.sock", "shm:@name", "shm:"}) {
     const absl::StatusOr<Endpoint> endpoint = Endpoint::parse(text);
     ASSERT_TRUE(endpoint.ok()) << text;
     EXPECT_EQ(endpoint->text(), text);
   }
   for (const std::string text : {"", "tcp:", "tcp:host", "tcp:host:", "tcp::80", "tcp:h:65536",
-                                 "tcp:h:8x", "tcp:fe80::1:80", "udp:h:1"}) {
+                                 "tcp:h:8x", "tcp:fe80::1:80", "udp:h:1", "ucx:h"}) {
     EXPECT_FALSE(Endpoint::parse(text).ok()) << text;
   }
 }
