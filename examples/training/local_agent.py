@@ -98,13 +98,15 @@ class LocalAgent:
             if not self._changed.wait_for(lambda: len(self.workers) >= count, timeout):
                 raise TimeoutError(f"{len(self.workers)} of {count} workers came")
 
-    def prepare(self, rank, migration):
-        """Starts the successor of a worker; returns its process once it waits for its state."""
-        command = self.workers[rank].hello["command"]
+    def prepare(self, rank, migration, of=None):
+        """Starts the successor of a worker; returns its process once it waits for its state. `of`: the
+        link of a worker that has ended."""
+        of = of or self.workers[rank]
+        command = of.hello["command"]
         environment = dict(os.environ)
         environment.update(command["environment"], MONKEYTREE_AGENT_SOCKET=self.path,
                            MONKEYTREE_SUCCESSOR_OF=migration, MONKEYTREE_WORKER=str(rank),
-                           MONKEYTREE_JOB=self.workers[rank].hello["job"], MONKEYTREE_GROUP="0")
+                           MONKEYTREE_JOB=of.hello["job"], MONKEYTREE_GROUP="0")
         process = subprocess.Popen(command["arguments"], cwd=command["folder"], env=environment)
         with self._changed:
             if not self._changed.wait_for(lambda: migration in self.successors, 120):
@@ -188,10 +190,10 @@ class LocalAgent:
         self._receiver.wait(token, timeout=timeout)
         return sent
 
-    def restore(self, rank, migration):
+    def restore(self, rank, migration, timeout=120):
         successor = self.successors[migration]
         successor.say(type="restore", migration=migration, epoch=successor.arena.committed_epoch)
-        successor.wait_for("restored", migration)
+        successor.wait_for("restored", migration, timeout)
 
     def switch(self, rank, migration):
         """The successor takes the worker's place, and the job goes on."""
@@ -234,6 +236,40 @@ class LocalAgent:
         timed("restore", lambda: self.restore(rank, migration))
         timed("switch", lambda: self.switch(rank, migration))
         return times, process
+
+    def swap(self, first, second, name, staging, asked=None):
+        """Two workers take each other's place where no third is free: the state of the first waits at a
+        staging server while the second moves, and the job stands meanwhile. Gives the new processes;
+        the migrations are `name`-1 to -3."""
+        migrations = [f"{name}-{i}" for i in (1, 2, 3)]
+        client = StagingClient(staging)
+        self.pause(migrations[0], asked)
+        client.put(migrations[0], self.workers[first].arena, timeout=120)
+        gone = self._end(first, migrations[0])
+        second_process = self.prepare(second, migrations[1])
+        self.pause(migrations[1])
+        self.copy(second, migrations[1])
+        self.restore(second, migrations[1])
+        self._end(second, migrations[1])
+        self.workers[second] = self.successors.pop(migrations[1])
+        first_process = self.prepare(first, migrations[2], gone)
+        self.pause(migrations[2])
+        client.get(migrations[0], self.successors[migrations[2]].arena, timeout=120)
+        self.restore(first, migrations[2])
+        client.confirm(migrations[0])
+        self.workers[first] = self.successors.pop(migrations[2])
+        for link in self.workers.values():
+            link.say(type="resume", migration=migrations[2], peers=[])
+        for link in self.workers.values():
+            link.wait_for("stepped", migrations[2])
+        return first_process, second_process
+
+    def _end(self, rank, migration):
+        """A worker that stands still ends; gives its link."""
+        link = self.workers.pop(rank)
+        link.say(type="retire", migration=migration)
+        link.say(type="release", migration=migration)
+        return link
 
     def close(self):
         self._listener.close()

@@ -176,7 +176,7 @@ class Reducer:
     """
 
     def __init__(self, parameters, ordered=True):
-        self._ordered = ordered
+        self.ordered = ordered
         by_kind = {}
         for parameter in parameters:
             if parameter.requires_grad:
@@ -208,7 +208,7 @@ class Reducer:
             flat = self._flat(bucket, group.size)
             if group.size == 1:
                 continue
-            if not self._ordered:
+            if not self.ordered:
                 group.ring_sum(flat)
                 flat.div_(group.size)
                 continue

@@ -141,6 +141,8 @@ class _Speaker:
 
     successor_of = property(lambda self: self._worker.successor_of)
     address = property(lambda self: self._worker.address)
+    replicas = property(lambda self: self._worker.replicas,
+                        lambda self, value: setattr(self._worker, "replicas", value))
     for_successor = property(lambda self: self._worker.for_successor,
                              lambda self, value: setattr(self._worker, "for_successor", value))
 

@@ -10,6 +10,7 @@
         training.step()                    # may wait; ends the process once its successor runs
 """
 
+import hashlib
 import os
 import pickle
 import random
@@ -209,11 +210,23 @@ class Migratable:
         ranks = range(len(self.world.local.ranks)) if self.world.local else ()
         self.worker.for_successor = {_OBJECT_BYTES: ",".join(
             str(sizes[name]) for name in [f"{each}/objects" for each in ranks] or ["objects"])}
+        self.worker.replicas = self._replica_set()
         for name, tensor, replace in found:
             view = self._view(name, tensor)
             view.copy_(tensor)
             if tensor.device.type == "cpu":
                 replace(view)
+
+    def _replica_set(self):
+        """A name that workers share whose buffers of the model and the optimiser hold the same; "" where
+        sums may differ by the place of a rank."""
+        if not self._reducer.ordered:
+            return ""
+        ranks = self.world.local.ranks if self.world.local else [self.world.rank]
+        alike = [next(each for each in self.world.groups[self._replicas_kind] if rank in each)[0]
+                 for rank in ranks] if self.world.groups else [0] * len(ranks)
+        told = repr((alike, self.arena.layout)).encode()
+        return hashlib.sha256(told).hexdigest()[:32]
 
     def _room(self, object_bytes):
         """Bytes for what is no tensor: the same in a successor, whatever its objects take there."""

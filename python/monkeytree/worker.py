@@ -74,6 +74,7 @@ class Worker:
         self._cancelled = collections.deque(maxlen=64)
         self._refused = collections.deque(maxlen=64)  # (word, why): a rank could not pause
         self._last_progress = 0.0
+        self.replicas = ""  # the same in all workers whose replicated buffers hold the same
         self.for_successor = {}  # of the environment, beside that of this process
         self.successor_of = os.environ.get("MONKEYTREE_SUCCESSOR_OF", "")
         self.phase = "waiting" if self.successor_of else "running"
@@ -286,7 +287,7 @@ class Worker:
         return {"type": "hello", "v": 1, **self._name, "ranks": self._ranks, "phase": self.phase,
                 "migration": self.migration, "successor_of": self.successor_of,
                 "generation": self.generation, "iteration": self.iteration,
-                "state_bytes": self._arena.payload_bytes,
+                "state_bytes": self._arena.payload_bytes, "replicas": self.replicas,
                 "command": {"arguments": [sys.executable] + sys.orig_argv[1:], "folder": os.getcwd(),
                             "environment": environment}}
 

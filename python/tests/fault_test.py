@@ -179,6 +179,19 @@ class FaultTest(JobCase):
         self.kill(job, successor)
         self.check(job)
 
+    def test_a_successor_that_does_not_take_its_state_up(self):
+        job, agent = self.start("stopped")
+        successor = self.prepare(job, agent, 1, "m1")
+        successor.send_signal(signal.SIGSTOP)
+        agent.pause("m1", lambda: self.next_gate(job))
+        agent.copy(1, "m1")
+        with self.assertRaises(queue.Empty):
+            agent.restore(1, "m1", timeout=1)
+        self.kill(job, successor)
+        agent.cancel("m1")
+        self.check(job)
+        self.assertEqual(len({each["pid"] for each in job.losses(1)}), 1)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -88,6 +88,18 @@ class MoveTest(JobCase):
         self.assertEqual(server.used_bytes, 0)
         self.check(job, "sgd")
 
+    def test_a_swap_through_staging(self):
+        server = StagingServer.start(quota_bytes=64 << 20)
+        for optimizer in ("adamw", "zero"):
+            job, agent = self.start("swap-" + optimizer, optimizer)
+            for process in agent.swap(1, 2, "s", server.endpoints[0],
+                                      lambda job=job: self.next_gate(job)):
+                job.add(process)
+            self.assertEqual(server.used_bytes, 0)
+            self.check(job, optimizer)
+            pids = [len({each["pid"] for each in job.losses(rank)}) for rank in range(self.RANKS)]
+            self.assertEqual(pids, [1, 2, 2, 1])
+
     def test_cancelled_moves_change_nothing(self):
         job, agent = self.start("cancel", "adamw")
         process = agent.prepare(1, "m1")

@@ -110,7 +110,7 @@ class Agent {
   absl::Status forward(const AgentCommand& command, Deadline deadline);
   absl::Status drop(const AgentCommand& command, Deadline deadline);
   absl::Status carry_out(const AgentCommand& command, Deadline deadline, AgentReply& reply);
-  absl::Status send_arena(const std::string& key, const Arena& arena, const std::string& endpoint,
+  absl::Status send_arena(const std::string& key, const Arena& arena, const AgentCommand& command,
                           const Token& token, Deadline deadline);
   void cancel_sending(const std::string& key);
   SendOptions send_options(Deadline deadline) const;

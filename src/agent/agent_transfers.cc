@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "agent/agent.h"
+#include "agent/share.h"
 
 /// The part of Agent in which state travels.
 namespace monkeytree {
@@ -111,11 +112,17 @@ absl::Status Agent::arrived(const AgentCommand& command, Deadline deadline, Agen
 }
 
 absl::Status Agent::send_arena(const std::string& key, const Arena& arena,
-                               const std::string& endpoint, const Token& token, Deadline deadline) {
-  const absl::StatusOr<Endpoint> to = Endpoint::parse(endpoint);
+                               const AgentCommand& command, const Token& token, Deadline deadline) {
+  const absl::StatusOr<Endpoint> to = Endpoint::parse(command.endpoint);
   if (!to.ok()) return to.status();
+  SendOptions options = send_options(deadline);
+  if (command.shares > 1) {
+    options.buffers = share_of(arena.layout(), command.share, command.shares);
+    options.part = static_cast<uint32_t>(command.share);
+    if (options.buffers.empty()) return absl::OkStatus();
+  }
   absl::StatusOr<std::unique_ptr<Sender>> sender =
-      Sender::prepare(arena, *to, token, send_options(deadline));
+      Sender::prepare(arena, *to, token, std::move(options));
   if (!sender.ok()) return sender.status();
   {
     const std::lock_guard lock(mutex_);
@@ -128,7 +135,7 @@ absl::Status Agent::send_arena(const std::string& key, const Arena& arena,
   }
   if (!report.ok()) return report.status();
   options_.log(LogLevel::kInfo, "state sent",
-               {{"to", endpoint},
+               {{"to", command.endpoint},
                 {"bytes", std::to_string(report->bytes)},
                 {"seconds", fmt::format("{:.3f}", report->seconds)},
                 {"connections_lost", std::to_string(report->connections_lost)}});
@@ -142,7 +149,7 @@ absl::Status Agent::send(const AgentCommand& command, Deadline deadline) {
   const absl::StatusOr<std::shared_ptr<Arena>> arena =
       workers_->paused_arena(command.migration, command.worker, deadline);
   if (!arena.ok()) return arena.status();
-  return send_arena(key, **arena, command.endpoint, command.token, deadline);
+  return send_arena(key, **arena, command, command.token, deadline);
 }
 
 absl::Status Agent::restore(const AgentCommand& command, Deadline deadline, AgentReply& reply) {
@@ -280,7 +287,7 @@ absl::Status Agent::stage(const AgentCommand& command, Deadline deadline) {
       return status;
     }
   }
-  absl::Status sent = send_arena("from " + key, **arena, command.endpoint, token, deadline);
+  absl::Status sent = send_arena("from " + key, **arena, command, token, deadline);
   if (sent.ok()) {
     const std::lock_guard lock(mutex_);
     reserved_.erase(key);

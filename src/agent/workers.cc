@@ -448,6 +448,7 @@ std::vector<WorkerState> Workers::states() const {
     state.generation = now.generation;
     state.iteration = now.iteration;
     state.state_bytes = now.state_bytes;
+    state.replicas = now.replicas;
     state.user = worker->process.user;
     state.connected = worker->socket >= 0;
     state.ended = worker->ended;

@@ -226,10 +226,81 @@ absl::Status AgentExecutor::to_staging(const std::string& migration, const Worke
   return hub_->call(from, command, deadline).status;
 }
 
+AgentExecutor::Places AgentExecutor::replicas_of(const std::string& migration,
+                                                 const WorkerName& worker,
+                                                 const std::string& from) {
+  constexpr size_t kMostReplicas = 3;  // with the worker's own, enough to fill a fast link
+  Places out;
+  const std::string set = [&] {
+    std::string found;
+    hub_->visit([&](const std::string& name, const AgentHub::Node& node) {
+      for (const WorkerState& one : node.state.workers) {
+        if (name == from && is_source(one, worker, migration)) found = one.replicas;
+      }
+    });
+    return found;
+  }();
+  if (set.empty()) return out;
+  hub_->visit([&](const std::string& name, const AgentHub::Node& node) {
+    if (node.link == nullptr || name == from || out.size() == kMostReplicas) return;
+    for (const WorkerState& one : node.state.workers) {
+      const bool stands = one.phase == WorkerPhase::kPaused || one.phase == WorkerPhase::kRunning;
+      if (one.name.job != worker.job || one.name == worker || one.replicas != set || !stands ||
+          one.ended) {
+        continue;
+      }
+      out.emplace_back(one.name, name);
+      return;
+    }
+  });
+  return out;
+}
+
+/// The worker that leaves sends what only it has, and it and its replicas send the rest at once.
+absl::Status AgentExecutor::transfer_in_shares(const AgentCommand& alone, const std::string& from,
+                                               const std::string& to, const Places& replicas,
+                                               Deadline deadline) {
+  const AgentReply open =
+      hub_->call(to, command_for(AgentStep::kReceive, alone.migration, alone.worker), deadline);
+  if (!open.status.ok() || open.arrived) return open.status;
+  Calls calls = {{from, alone}};
+  for (const auto& [name, node] : replicas) {
+    calls.push_back({node, command_for(AgentStep::kSend, alone.migration, name)});
+  }
+  for (size_t i = 0; i < calls.size(); ++i) {
+    AgentCommand& command = calls[i].command;
+    command.endpoint =
+        choose_endpoint(open.endpoints, same_machine(hub_->hello(calls[i].node), hub_->hello(to)));
+    command.token = open.token;
+    command.share = static_cast<int>(i);
+    command.shares = static_cast<int>(calls.size());
+  }
+  hub_->call_all(calls, deadline, true);
+  if (absl::Status status = worst(calls); !status.ok()) return status;
+  return hub_->call(to, command_for(AgentStep::kArrived, alone.migration, alone.worker), deadline)
+      .status;
+}
+
 absl::Status AgentExecutor::transfer(const std::string& migration, const WorkerName& worker,
                                      const std::string& from, const std::string& to,
                                      Deadline deadline) {
   if (to == kStagingNode) return to_staging(migration, worker, from, deadline);
+  if (from != kStagingNode) {
+    const Places replicas = replicas_of(migration, worker, from);
+    const auto now = steady_clock::now();
+    // Half of the time is left for the worker that leaves to send all of it.
+    if (!replicas.empty() && transfer_in_shares(command_for(AgentStep::kSend, migration, worker),
+                                                from, to, replicas, now + (deadline - now) / 2)
+                                 .ok()) {
+      return absl::OkStatus();
+    }
+  }
+  return transfer_whole(migration, worker, from, to, deadline);
+}
+
+absl::Status AgentExecutor::transfer_whole(const std::string& migration, const WorkerName& worker,
+                                           const std::string& from, const std::string& to,
+                                           Deadline deadline) {
   std::string sender = from, key;
   if (from == kStagingNode) {
     const auto held = hub_->await_staged(worker, migration, deadline);

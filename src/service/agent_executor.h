@@ -40,6 +40,14 @@ class AgentExecutor : public Executor {
                                int64_t state_bytes, Deadline deadline);
   absl::Status to_staging(const std::string& migration, const WorkerName& worker,
                           const std::string& from, Deadline deadline);
+  /// Workers on other nodes that hold what `worker`, on `from`, holds, and where they are.
+  using Places = std::vector<std::pair<WorkerName, std::string>>;
+  Places replicas_of(const std::string& migration, const WorkerName& worker,
+                     const std::string& from);
+  absl::Status transfer_in_shares(const AgentCommand& alone, const std::string& from,
+                                  const std::string& to, const Places& replicas, Deadline deadline);
+  absl::Status transfer_whole(const std::string& migration, const WorkerName& worker,
+                              const std::string& from, const std::string& to, Deadline deadline);
   void announce(const std::string& migration, const WorkerName& worker);
   absl::Status check_user(const WorkerName& worker, const std::string& node, uint32_t user);
 

@@ -54,6 +54,7 @@ struct AgentCommand {
   std::vector<WorkerPeer> peers;  ///< kResume
   std::string endpoint, token;    ///< kSend, kForward; kReserve and kStage: endpoint
   std::string access, key;        ///< of the staging server; kForward and kDrop: key
+  int share = 0, shares = 1;      ///< kSend: which of how many shares of the state (share_of())
   friend bool operator==(const AgentCommand&, const AgentCommand&) = default;
 };
 
@@ -76,6 +77,7 @@ struct WorkerState {
   WorkerPhase phase = WorkerPhase::kRunning;
   std::string migration, successor_of, generation;
   int64_t iteration = 0, state_bytes = 0;
+  std::string replicas;   ///< as of WorkerHello
   uint32_t user = 0;      ///< uid of the process
   bool connected = true;  ///< otherwise it has lost its agent for the moment
   bool ended = false;     ///< the process is gone; the agent still keeps its paused state

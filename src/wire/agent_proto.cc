@@ -85,6 +85,7 @@ WorkerState read_worker(const wire::v1::WorkerState& in, Check& check) {
   out.user = in.user();
   out.connected = in.connected();
   out.ended = in.ended();
+  out.replicas = check.id(in.replicas(), "replicas");
   return out;
 }
 
@@ -117,6 +118,8 @@ void write_proto(const AgentCommand& command, wire::v1::Command& out) {
   out.set_token(command.token);
   out.set_access(command.access);
   out.set_key(command.key);
+  out.set_share(static_cast<uint32_t>(command.share));
+  out.set_shares(static_cast<uint32_t>(command.shares));
 }
 
 absl::StatusOr<AgentCommand> read_proto(const wire::v1::Command& in) {
@@ -144,6 +147,10 @@ absl::StatusOr<AgentCommand> read_proto(const wire::v1::Command& in) {
   out.token = check.text(in.token(), "token");
   out.access = check.text(in.access(), "access");
   out.key = check.text(in.key(), "key");
+  const uint32_t shares = std::max<uint32_t>(in.shares(), 1);
+  check.that(shares <= 64 && in.share() < shares, "share", "not one of 1 to 64 shares");
+  out.share = static_cast<int>(in.share());
+  out.shares = static_cast<int>(shares);
   return check.result(std::move(out));
 }
 
@@ -189,6 +196,7 @@ void write_proto(const AgentState& state, wire::v1::AgentState& out) {
     one.set_user(worker.user);
     one.set_connected(worker.connected);
     one.set_ended(worker.ended);
+    one.set_replicas(worker.replicas);
   }
   for (const StagedKey& staged : state.staged) {
     wire::v1::StagedKey& one = *out.add_staged();

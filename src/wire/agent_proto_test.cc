@@ -17,6 +17,7 @@ WorkerState worker(int index) {
   out.iteration = 5;
   out.state_bytes = int64_t{1} << 40;
   out.user = 1000;
+  out.replicas = "r1";
   out.connected = false;
   return out;
 }
@@ -55,6 +56,8 @@ TEST(AgentProto, GivesBackWhatWasWritten) {
     command.token = "t";
     command.access = "a";
     command.key = "k";
+    command.share = 1;
+    command.shares = 3;
     wire::v1::Command out;
     write_proto(command, out);
     EXPECT_TRUE(read_proto(out).value() == command) << name_of(command.step);

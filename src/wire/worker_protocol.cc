@@ -175,6 +175,7 @@ WorkerHello read_hello(Fields& fields) {
   hello.generation = fields.id("generation", true);
   hello.iteration = fields.count("iteration");
   hello.state_bytes = fields.count("state_bytes");
+  if (fields.all().find("replicas")) hello.replicas = fields.id("replicas", true);
   hello.command = read_command(fields);
   const bool stands_by =
       hello.phase == WorkerPhase::kWaiting || hello.phase == WorkerPhase::kRestored;
@@ -300,6 +301,7 @@ struct ToJson {
                 {"generation", m.generation},
                 {"iteration", m.iteration},
                 {"state_bytes", m.state_bytes},
+                {"replicas", m.replicas},
                 {"command", json_of(m.command)}};
   }
   Json operator()(const WorkerPaused& m) const {

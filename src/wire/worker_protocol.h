@@ -52,6 +52,9 @@ struct WorkerHello {
   std::string generation;    ///< the migration that last resumed it, or ""
   int64_t iteration = 0;     ///< the last one done
   int64_t state_bytes = 0;   ///< of the arena's buffers
+  /// Workers of a job that say the same here hold the same in their replicated buffers
+  /// (is_replicated()) when they stand still after the same iteration. "": nobody else does.
+  std::string replicas;
   StartCommand command;
   friend bool operator==(const WorkerHello&, const WorkerHello&) = default;
 };

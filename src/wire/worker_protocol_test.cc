@@ -17,6 +17,7 @@ WorkerHello hello() {
   out.generation = "9.1.0";
   out.iteration = 120;
   out.state_bytes = int64_t{1} << 40;
+  out.replicas = "r1";
   out.command = {{"python3", "train.py", "--name", "a b"}, "/home/ada", {{"A", "1"}, {"B_2", ""}}};
   return out;
 }
@@ -34,6 +35,13 @@ std::string changed(const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   return text.replace(at, from.size(), to);
+}
+
+TEST(WorkerProtocol, AHelloNeedNotSayWhoseReplicaItIs) {
+  const absl::StatusOr<FromWorker> read = read_from_worker(changed("\"replicas\":\"r1\",", ""));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(std::get<WorkerHello>(*read).replicas, "");
+  EXPECT_NE(fault(changed("\"r1\"", "\"a/b\"")).find("/replicas"), std::string::npos);
 }
 
 TEST(WorkerProtocol, GivesBackWhatWasWritten) {

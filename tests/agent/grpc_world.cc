@@ -32,7 +32,7 @@ class GrpcWorld final : public World {
     agents_[node] = Process({MONKEYTREE_PROGRAM, "agent", "--node", node, "--socket", socket(node),
                              "--controller", fmt::format("127.0.0.1:{}", executor_->port()),
                              "--staging-quota", std::to_string(staging_quota)},
-                            {}, folder_ + "/" + node + ".agent.log");
+                            {}, log_file(node));
   }
   void kill_agent(const std::string& node) override { agents_.at(node).signal(SIGKILL); }
   void cut_off(const std::string& node, bool cut) override {

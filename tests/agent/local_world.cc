@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <fstream>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -131,6 +132,11 @@ class LocalWorld final : public World {
     options.staging_quota = staging_quota;
     options.staging_folder = socket(node) + ".staged";
     options.settle = std::chrono::milliseconds(10'000);
+    options.log = [file = log_file(node), writing = std::make_shared<std::mutex>()](
+                      LogLevel, std::string_view event, const LogFields& fields) {
+      const std::lock_guard lock(*writing);
+      std::ofstream(file, std::ios::app) << log_line(event, fields) << '\n';
+    };
     agents_[node] = std::make_unique<LocalAgent>(hub_, options);
   }
   void kill_agent(const std::string& node) override { agents_.erase(node); }

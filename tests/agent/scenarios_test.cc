@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <thread>
@@ -36,6 +37,37 @@ TEST(Moves, OneWorker) {
     return nodes.size() == 4;
   }));
   EXPECT_EQ(nodes, (std::set<std::string>{"n1", "n3", "n4", "n5"}));
+}
+
+/// The bytes of state that the node's agent has sent, by its log.
+int64_t bytes_sent(Scenario& s, const std::string& node) {
+  int64_t bytes = 0;
+  std::ifstream in(s.world().log_file(node));
+  for (std::string line; std::getline(in, line);) {
+    const size_t at = line.find(" bytes=");
+    if (line.find("\"state sent\"") == std::string::npos || at == std::string::npos) continue;
+    bytes += std::stoll(line.substr(at + 7));
+  }
+  return bytes;
+}
+
+TEST(Moves, ReplicasSendTheirShareOfWhatTheyHoldToo) {
+  Scenario s({"n1", "n2", "n3"});
+  s.start_job({"n1", "n2"});
+  int64_t state = 0;
+  ASSERT_TRUE(eventually([&] {
+    for (const AgentReport& agent : s.executor().agents()) {
+      for (const WorkerReport& worker : agent.workers) state = worker.state_bytes;
+    }
+    return state > 0;
+  }));
+  s.move(s.plan("1.0.0", {{1, "n3"}}));
+  s.goes_on();
+  s.check_logs();
+  // A third of the state is the same at both workers, and the one that leaves sends the rest.
+  EXPECT_EQ(bytes_sent(s, "n1") + bytes_sent(s, "n2"), state);
+  EXPECT_NEAR(static_cast<double>(bytes_sent(s, "n1")), static_cast<double>(state) / 3,
+              static_cast<double>(state) / 100);
 }
 
 TEST(Moves, TwoAtOnceThenBack) {

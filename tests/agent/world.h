@@ -54,6 +54,10 @@ class World {
 
   const std::string& folder() const { return folder_; }
   std::string socket(const std::string& node) const { return folder_ + "/" + node + ".sock"; }
+  /// Where the agent of the node writes what it does.
+  std::string log_file(const std::string& node) const {
+    return folder_ + "/" + node + ".agent.log";
+  }
   bool connected(const std::string& node);
 
  protected:

@@ -71,6 +71,7 @@ WorkerHello hello_of(const Arguments& a, const Arena& arena) {
   hello.name = {a.job, a.group, a.worker};
   hello.successor_of = environment("MONKEYTREE_SUCCESSOR_OF");
   hello.phase = hello.successor_of.empty() ? WorkerPhase::kRunning : WorkerPhase::kWaiting;
+  hello.replicas = "all";
   hello.state_bytes = static_cast<int64_t>(arena.payload_bytes());
   // Complete, so that it also works where Slurm numbers things differently.
   hello.command.arguments = {own_program(),

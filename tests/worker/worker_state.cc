@@ -7,7 +7,7 @@
 namespace monkeytree {
 namespace {
 
-constexpr size_t kCounters = 0, kTensor = 1, kMoments = 2;  // buffers
+constexpr size_t kCounters = 0, kTensor = 1, kMoments = 2, kShared = 3;  // buffers
 
 uint64_t mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
@@ -30,9 +30,12 @@ uint64_t hash_text(const std::string& text) {
 }
 
 absl::StatusOr<TrainingState> TrainingState::create(WorkerName name, int64_t bytes) {
-  const auto half = static_cast<uint64_t>(bytes) / 16 * 8;
-  absl::StatusOr<Arena> arena =
-      Arena::create({{"counters", 16, 64}, {"tensor", half, 64}, {"moments", half, 4096}});
+  const auto third = static_cast<uint64_t>(bytes) / 24 * 8;
+  const uint64_t rest = static_cast<uint64_t>(bytes) / 8 * 8 - 2 * third;
+  absl::StatusOr<Arena> arena = Arena::create({{"counters", 16, 64},
+                                               {"tensor", third, 64},
+                                               {"moments", third, 4096},
+                                               {"model/shared", rest, 64}});
   if (!arena.ok()) return arena.status();
   TrainingState state(std::move(name), *std::move(arena));
   state.fill();
@@ -49,6 +52,11 @@ uint64_t TrainingState::word(uint64_t index) const {
          index * 0x9e3779b97f4a7c15;
 }
 
+uint64_t TrainingState::first_word(size_t buffer) const {
+  if (buffer != kShared) return word(0);
+  return mix(hash_text(name_.job) ^ mix(static_cast<uint64_t>(iteration())) ^ sum());
+}
+
 uint64_t TrainingState::contribution() const { return word(0); }
 
 void TrainingState::step(uint64_t ring_sum) {
@@ -59,9 +67,9 @@ void TrainingState::step(uint64_t ring_sum) {
 }
 
 void TrainingState::fill() {
-  const uint64_t first = word(0);
   uint64_t index = 0;
-  for (size_t buffer : {kTensor, kMoments}) {
+  for (size_t buffer : {kTensor, kMoments, kShared}) {
+    const uint64_t first = first_word(buffer);
     const std::span<std::byte> bytes = arena_.buffer(buffer);
     uint64_t* out = words(bytes);
     for (size_t i = 0; i < bytes.size() / 8; ++i) out[i] = first + index++ * 0x9e3779b97f4a7c15;
@@ -69,9 +77,9 @@ void TrainingState::fill() {
 }
 
 absl::Status TrainingState::check() const {
-  const uint64_t first = word(0);
   uint64_t index = 0;
-  for (size_t buffer : {kTensor, kMoments}) {
+  for (size_t buffer : {kTensor, kMoments, kShared}) {
+    const uint64_t first = first_word(buffer);
     const std::span<const std::byte> bytes = arena_.buffer(buffer);
     const uint64_t* in = words(bytes);
     for (size_t i = 0; i < bytes.size() / 8; ++i) {

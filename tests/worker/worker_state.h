@@ -13,7 +13,9 @@
 namespace monkeytree {
 
 /// The state of a stand-in worker: every byte is a function of the worker's name, the iteration
-/// and what the ring has summed so far, so that a wrong, torn or stale byte is noticed.
+/// and what the ring has summed so far, so that a wrong, torn or stale byte is noticed; in the
+/// buffer model/shared of the job's name in place of the worker's, so that it is equal at all
+/// workers.
 class TrainingState {
  public:
   /// `bytes` of state, besides a few words; as of iteration 0.
@@ -36,6 +38,7 @@ class TrainingState {
       : name_(std::move(name)), arena_(std::move(arena)) {}
   void fill();
   uint64_t word(uint64_t index) const;
+  uint64_t first_word(size_t buffer) const;
 
   WorkerName name_;
   Arena arena_;
