@@ -255,7 +255,7 @@ class Process {
         auto cluster = std::make_unique<KubernetesScheduler>(config_.kubernetes);
         kubernetes_ = cluster.get();
         scheduler_ = std::move(cluster);
-        return absl::OkStatus();
+        return kubernetes_->listen();
       }
       case SchedulerKind::kEmulated: {
         const EmulatedSettings& e = config_.emulated;
@@ -410,8 +410,10 @@ std::vector<std::string> obstacles(const ServiceConfig& config) {
   }
   if (config.scheduler == SchedulerKind::kKubernetes) {
     must_be_there("scheduler: kubeconfig", config.kubernetes.kubeconfig);
-    if (config.rules.mode != Mode::kObserve) {
-      out.push_back(fmt::format("mode {}: a Kubernetes cluster is only observed",
+    must_be_there("scheduler: webhook_certificate", config.kubernetes.webhook.certificate);
+    must_be_there("scheduler: webhook_key", config.kubernetes.webhook.key);
+    if (config.rules.mode != Mode::kObserve && !config.kubernetes.webhook.configured()) {
+      out.push_back(fmt::format("mode {}: without a webhook a Kubernetes cluster is only observed",
                                 name_of(config.rules.mode)));
     }
   }

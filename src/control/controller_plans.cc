@@ -163,7 +163,10 @@ void Controller::propose(const Plan& plan) {
 }
 
 absl::Status Controller::run_plan(int64_t id, const std::vector<Round>& rounds) {
-  std::vector<Migration> migrations = migrations_of(id, mirror_.snapshot(), rounds, reports_);
+  const Snapshot& snapshot = mirror_.snapshot();
+  std::vector<Migration> migrations = migrations_of(
+      id, snapshot, parts_.scheduler.replaces_workers() ? staged_rounds(snapshot, rounds) : rounds,
+      reports_);
   const double now_s = parts_.wall_s();
   if (absl::Status status = parts_.journal.add_migrations(migrations, now_s); !status.ok()) {
     return status;

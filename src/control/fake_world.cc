@@ -21,6 +21,7 @@ absl::Status dead() { return absl::UnavailableError("the controller was killed")
 class CountedScheduler final : public Scheduler {
  public:
   CountedScheduler(Scheduler& scheduler, Calls& calls) : scheduler_(scheduler), calls_(calls) {}
+  bool replaces_workers() const override { return scheduler_.replaces_workers(); }
 
   std::string describe() const override { return scheduler_.describe(); }
   std::string why_read_only() const override { return scheduler_.why_read_only(); }

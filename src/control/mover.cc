@@ -172,7 +172,7 @@ absl::Status Mover::perform(Migration& migration, Step step) {
 
 absl::Status Mover::hold(Migration& migration) {
   // The scheduler's books could not tell such a job from one that has ended.
-  if (migration.after.empty()) {
+  if (migration.after.empty() && !parts_.scheduler.replaces_workers()) {
     return absl::FailedPreconditionError("the job would have no node while its state is staged");
   }
   const Deadline deadline = after(limit(Step::kHold));
@@ -259,11 +259,7 @@ absl::Status Mover::release(const Migration& migration) {
     if (!confirmed.ok()) return confirmed;
   }
   for (const WorkerMove& move : migration.moves) {
-    absl::Status status = parts_.executor.release(migration.id, move.worker, move.from, deadline);
-    if (!status.ok() && !absl::IsNotFound(status)) return with_context(status, move.from);
-    // Back from staging there is no node to give back, but the order is new.
-    status = parts_.scheduler.give_back(move.worker, is_staging(move.from) ? "" : move.from, order,
-                                        deadline);
+    absl::Status status = let_go(migration, move, order, deadline);
     if (!status.ok()) return with_context(status, move.from);
   }
   const absl::StatusOr<std::vector<std::string>> booked =
@@ -278,9 +274,36 @@ absl::Status Mover::release(const Migration& migration) {
   return absl::OkStatus();
 }
 
+absl::Status Mover::let_go(const Migration& migration, const WorkerMove& move,
+                           const std::vector<std::string>& order, Deadline deadline) {
+  const auto end = [&] {
+    absl::Status ended = parts_.executor.release(migration.id, move.worker, move.from, deadline);
+    return absl::IsNotFound(ended) ? absl::OkStatus() : ended;
+  };
+  const auto give_back = [&] {
+    // Back from staging there is no node to give back, but the order is new.
+    return parts_.scheduler.give_back(move.worker, is_staging(move.from) ? "" : move.from, order,
+                                      deadline);
+  };
+  // What would end by itself, and well, counts as done where the scheduler makes workers anew.
+  const bool scheduler_first = parts_.scheduler.replaces_workers();
+  absl::Status status = scheduler_first ? give_back() : end();
+  if (!status.ok()) return status;
+  return scheduler_first ? end() : give_back();
+}
+
 absl::Status Mover::roll_back(const Migration& migration) {
   const Deadline deadline = after(limit(Step::kRollBack));
   std::vector<absl::Status> statuses;
+  const auto cancel_holds = [&] {
+    for (const WorkerMove& move : migration.moves) {
+      if (is_staging(move.to)) continue;
+      statuses.push_back(with_context(
+          parts_.scheduler.cancel({move.hold, move.worker, move.to}, deadline), move.to));
+    }
+  };
+  const bool scheduler_first = parts_.scheduler.replaces_workers();
+  if (scheduler_first) cancel_holds();
   // Before it holds its nodes no worker was told of it; and the workers need not be where `before`
   // has them when an earlier move of the job has been undone.
   if (migration.state > MigrationState::kPlanned) {
@@ -288,11 +311,7 @@ absl::Status Mover::roll_back(const Migration& migration) {
                                                  !migration.was_paused, deadline));
   }
   // The nodes are given back even where an agent does not answer: its node may be gone for good.
-  for (const WorkerMove& move : migration.moves) {
-    if (is_staging(move.to)) continue;
-    statuses.push_back(with_context(
-        parts_.scheduler.cancel({move.hold, move.worker, move.to}, deadline), move.to));
-  }
+  if (!scheduler_first) cancel_holds();
   return worst(statuses);
 }
 

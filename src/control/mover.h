@@ -72,6 +72,9 @@ class Mover {
   absl::Status confirm(const Migration& migration, Deadline deadline);
   absl::Status resume(const Migration& migration);
   absl::Status release(const Migration& migration);
+  /// What is left of the worker ends, and its node is given back.
+  absl::Status let_go(const Migration& migration, const WorkerMove& move,
+                      const std::vector<std::string>& order, Deadline deadline);
   absl::Status roll_back(const Migration& migration);
   absl::Status abandon(const Migration& migration);
 

@@ -58,6 +58,34 @@ void play(Migration& migration, std::map<WorkerName, std::string>& nodes,
 
 }  // namespace
 
+std::vector<Round> staged_rounds(const Snapshot& snapshot, const std::vector<Round>& rounds) {
+  std::vector<Round> out;
+  for (const Round& round : rounds) {
+    // One worker of a job after the other: the others stay where they are, and so does its name.
+    std::map<JobId, std::vector<Move>> left;
+    for (const Move& move : round) left[snapshot.groups[move.group].job].push_back(move);
+    while (!left.empty()) {
+      Round away, back;
+      for (auto& [job, moves] : left) {
+        const Move move = moves.front();
+        moves.erase(moves.begin());
+        if (move.from != kStaging) {
+          away.push_back(move);
+          away.back().to = kStaging;
+        }
+        if (move.to != kStaging) {
+          back.push_back(move);
+          back.back().from = kStaging;
+        }
+      }
+      std::erase_if(left, [](const auto& entry) { return entry.second.empty(); });
+      if (!away.empty()) out.push_back(std::move(away));
+      if (!back.empty()) out.push_back(std::move(back));
+    }
+  }
+  return out;
+}
+
 std::vector<Migration> migrations_of(int64_t plan, const Snapshot& snapshot,
                                      const std::vector<Round>& rounds,
                                      const WorkerReports& reports) {

@@ -19,6 +19,10 @@ namespace monkeytree {
 /// What a plan needs to know of each worker that it moves.
 using WorkerReports = std::map<WorkerName, WorkerReport>;
 
+/// The same moves, each by the staging server: a round in which workers leave, then one in which
+/// they come, a worker of a job at a time.
+std::vector<Round> staged_rounds(const Snapshot& snapshot, const std::vector<Round>& rounds);
+
 /// The rounds of a plan as migrations: one for each job that moves in a round, in the order of
 /// rounds, then of jobs. `plan` is its number in the journal.
 std::vector<Migration> migrations_of(int64_t plan, const Snapshot& snapshot,

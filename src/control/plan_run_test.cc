@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "control/fake_scenes.h"
 #include "control/fake_world.h"
 
@@ -92,6 +94,35 @@ TEST_P(OnScene, survives_a_kill_before_every_call) {
     if (HasFailure()) return;
   }
   EXPECT_GT(last, 20);
+}
+
+TEST_P(OnScene, replaces_workers_where_the_scheduler_does) {
+  const std::vector<Round> rounds = staged_rounds(scene_.cluster, scene_.rounds);
+  std::set<JobId> moving;
+  for (const Round& round : rounds) {
+    moving.clear();
+    for (const Move& move : round) {
+      EXPECT_TRUE(move.from == kStaging || move.to == kStaging);
+      EXPECT_TRUE(moving.insert(scene_.cluster.groups[move.group].job).second);
+    }
+  }
+  for (int k = -1, last = 0; k <= last; ++k) {
+    SCOPED_TRACE(testing::Message() << scene_.name << ", killed before call " << k);
+    FakeWorld world(scene_.cluster);
+    world.scheduler().set_replaces_workers(true);
+    const int64_t plan = world.add_plan(rounds);
+    if (k >= 0) world.kill_at(k);
+    FakeWorld::Outcome outcome = world.run(plan);
+    if (world.calls().killed()) {
+      last = k + 1;
+      EXPECT_EQ(outcome.end, End::kStopped);
+      world.revive();
+      outcome = world.run(plan);
+    }
+    EXPECT_EQ(outcome.end, End::kDone);
+    EXPECT_THAT(world.faults(outcome.migrations), IsEmpty());
+    if (HasFailure()) return;
+  }
 }
 
 TEST_P(OnScene, survives_kill_after_kill) {

@@ -100,6 +100,8 @@ class EmulatedScheduler final : public Scheduler {
   /// Hanging calls go on, as if refused; faults not yet met are forgotten.
   void heal();
   void set_read_only(std::string why);
+  /// Before it is used: as Kubernetes does. Jobs of one worker then cannot move.
+  void set_replaces_workers(bool replaces) { replaces_workers_ = replaces; }
 
   // What tests look at.
 
@@ -111,6 +113,7 @@ class EmulatedScheduler final : public Scheduler {
 
   std::string describe() const override;
   std::string why_read_only() const override;
+  bool replaces_workers() const override { return replaces_workers_; }
   absl::StatusOr<Observation> observe(Deadline deadline) override;
   absl::StatusOr<Hold> hold(const WorkerName& worker, const std::string& node,
                             const std::string& reservation, Deadline deadline) override;
@@ -188,6 +191,7 @@ class EmulatedScheduler final : public Scheduler {
   std::vector<Fault> faults_;
   std::map<SchedulerCall, int> calls_;
   std::string read_only_;
+  bool replaces_workers_ = false;
   int64_t next_job_ = 1, next_hold_ = 1;
   uint64_t heals_ = 0;
 };

@@ -60,6 +60,12 @@ class Scheduler {
   /// Empty where moves can be booked at all, otherwise why not.
   virtual std::string why_read_only() const = 0;
 
+  /// Where true, a worker's successor comes only once the worker has gone, as pods of Kubernetes
+  /// do. Its moves go by the staging server, a worker of a job at a time; its node is given back,
+  /// which ends whatever runs there, before its agent is told to let go, and hold() takes a node
+  /// for a worker that has left only.
+  virtual bool replaces_workers() const { return false; }
+
   virtual absl::StatusOr<Observation> observe(Deadline deadline) = 0;
 
   /// Takes the node for the worker, so that nobody else gets it. `reservation` is a name given to
@@ -89,7 +95,7 @@ class Scheduler {
   virtual absl::Status unreserve(const std::string& name, Deadline deadline) = 0;
 
   /// The nodes that the scheduler's books give to the job now, holds included, ascending: to verify
-  /// a step by reading back. Empty when the job has ended.
+  /// a step by reading back. Empty when the job has ended; "@staging" where it lives on no node.
   virtual absl::StatusOr<std::vector<std::string>> booked(const std::string& job,
                                                           Deadline deadline) = 0;
 };

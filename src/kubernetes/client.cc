@@ -82,12 +82,17 @@ std::optional<milliseconds> retry_after_of(const httplib::Response& response) {
 
 absl::Status status_of(int status, const std::string& message) {
   switch (status) {
+    case 400:
+      return absl::InvalidArgumentError(message);
     case 401:
       return absl::UnauthenticatedError(message);
     case 403:
       return absl::PermissionDeniedError(message);
     case 404:
       return absl::NotFoundError(message);
+    case 409:
+    case 422:
+      return absl::AbortedError(message);
     case 410:
       return absl::OutOfRangeError(message);
     case 429:
@@ -112,30 +117,18 @@ class HttpConnection final : public KubeConnection {
   }
 
   absl::StatusOr<std::string> get(const std::string& path, Clock::time_point deadline) override {
-    std::string body;
-    bool late = false;
-    bool long_body = false;
-    const auto left =
-        std::chrono::duration_cast<milliseconds>(deadline - Clock::now()) + milliseconds(1);
-    if (left <= milliseconds(1)) return absl::DeadlineExceededError(about(path, "no time left"));
-    const absl::Status status = request(path, left, deadline, [&](std::string_view data) {
-      late = Clock::now() > deadline;
-      long_body = body.size() + data.size() > kMaxInputBytes;
-      if (late || long_body) return false;
-      body.append(data);
-      return true;
-    });
-    if (long_body) return absl::UnavailableError(about(path, "the answer is too long"));
-    if (late || (!status.ok() && Clock::now() > deadline && !stopped_)) {
-      return absl::DeadlineExceededError(about(path, "no whole answer in time"));
-    }
-    if (!status.ok()) return status;
-    return body;
+    return whole({"GET", path, "", ""}, deadline);
+  }
+
+  absl::StatusOr<std::string> change(const std::string& method, const std::string& path,
+                                     const std::string& body, const std::string& type,
+                                     Clock::time_point deadline) override {
+    return whole({method, path, body, type}, deadline);
   }
 
   absl::Status stream(const std::string& path, milliseconds silence,
                       const std::function<bool(std::string_view)>& take) override {
-    return request(path, silence, Clock::now() + kCredentialLimit, take);
+    return request({"GET", path, "", ""}, silence, Clock::now() + kCredentialLimit, take);
   }
 
   void stop() override {
@@ -147,6 +140,34 @@ class HttpConnection final : public KubeConnection {
   std::optional<milliseconds> retry_after() const override { return retry_after_; }
 
  private:
+  /// What is asked of the server.
+  struct Call {
+    std::string method, path, body, type;  ///< the last is of the body
+  };
+
+  absl::StatusOr<std::string> whole(const Call& call, Clock::time_point deadline) {
+    std::string answer;
+    bool late = false;
+    bool long_body = false;
+    const auto left =
+        std::chrono::duration_cast<milliseconds>(deadline - Clock::now()) + milliseconds(1);
+    if (left <= milliseconds(1))
+      return absl::DeadlineExceededError(about(call.path, "no time left"));
+    const absl::Status status = request(call, left, deadline, [&](std::string_view data) {
+      late = Clock::now() > deadline;
+      long_body = answer.size() + data.size() > kMaxInputBytes;
+      if (late || long_body) return false;
+      answer.append(data);
+      return true;
+    });
+    if (long_body) return absl::UnavailableError(about(call.path, "the answer is too long"));
+    if (late || (!status.ok() && Clock::now() > deadline && !stopped_)) {
+      return absl::DeadlineExceededError(about(call.path, "no whole answer in time"));
+    }
+    if (!status.ok()) return status;
+    return answer;
+  }
+
   std::string about(const std::string& path, std::string_view what) const {
     const size_t query = path.find('?');
     return fmt::format("{}{}: {}", printable(access_.name), path.substr(0, query), what);
@@ -178,16 +199,16 @@ class HttpConnection final : public KubeConnection {
     return absl::OkStatus();
   }
 
-  absl::Status request(const std::string& path, milliseconds silence, Clock::time_point deadline,
+  absl::Status request(const Call& call, milliseconds silence, Clock::time_point deadline,
                        const std::function<bool(std::string_view)>& take) {
-    absl::Status status = attempt(path, silence, deadline, take);
+    absl::Status status = attempt(call, silence, deadline, take);
     if (!absl::IsUnauthenticated(status)) return status;
     // The token may have been exchanged since it was read.
     credentials_.refused(generation_);
-    return attempt(path, silence, deadline, take);
+    return attempt(call, silence, deadline, take);
   }
 
-  absl::Status attempt(const std::string& path, milliseconds silence, Clock::time_point deadline,
+  absl::Status attempt(const Call& call, milliseconds silence, Clock::time_point deadline,
                        const std::function<bool(std::string_view)>& take) {
     retry_after_.reset();
     if (stopped_) return absl::CancelledError("stopped");
@@ -198,40 +219,48 @@ class HttpConnection final : public KubeConnection {
       if (absl::Status status = connect(*identity); !status.ok()) return status;
     }
     client_->set_read_timeout(silence);
-    httplib::Headers headers = {{"Accept", "application/json"}, {"User-Agent", "monkeytree"}};
-    if (!identity->token.empty()) headers.emplace("Authorization", "Bearer " + identity->token);
+    httplib::Request request;
+    request.method = call.method;
+    request.path = access_.prefix + call.path;
+    request.headers = {{"Accept", "application/json"}, {"User-Agent", "monkeytree"}};
+    if (!identity->token.empty()) {
+      request.headers.emplace("Authorization", "Bearer " + identity->token);
+    }
+    if (!call.type.empty()) request.headers.emplace("Content-Type", call.type);
+    request.body = call.body;
     int code = 0;
     bool enough = false;
     std::string complaint;
-    const httplib::Result answer = client_->Get(
-        access_.prefix + path, headers,
-        [&](const httplib::Response& response) {
-          code = response.status;
-          if (code != 200) retry_after_ = retry_after_of(response);
-          if (code == 200) enough = !take({});
-          return !stopped_ && !enough;
-        },
-        [&](const char* data, size_t size) {
-          if (stopped_) return false;
-          if (code == 200) {
-            enough = !take({data, size});
-            return !enough;
-          }
-          if (complaint.size() < kMostComplaint) complaint.append(data, size);
-          return true;
-        });
+    const auto good = [&] { return code == 200 || code == 201; };
+    request.response_handler = [&](const httplib::Response& response) {
+      code = response.status;
+      if (!good()) retry_after_ = retry_after_of(response);
+      if (good()) enough = !take({});
+      return !stopped_ && !enough;
+    };
+    request.content_receiver = [&](const char* data, size_t size, uint64_t, uint64_t) {
+      if (stopped_) return false;
+      if (good()) {
+        enough = !take({data, size});
+        return !enough;
+      }
+      if (complaint.size() < kMostComplaint) complaint.append(data, size);
+      return true;
+    };
+    const httplib::Result answer = client_->send(request);
     if (stopped_) return absl::CancelledError("stopped");
     if (enough) return absl::OkStatus();
-    if (code == 200) {
-      return answer ? absl::OkStatus()
-                    : absl::UnavailableError(about(
-                          path, "the answer broke off: " + httplib::to_string(answer.error())));
+    if (good()) {
+      return answer
+                 ? absl::OkStatus()
+                 : absl::UnavailableError(about(
+                       call.path, "the answer broke off: " + httplib::to_string(answer.error())));
     }
     if (code == 0) {
-      return absl::UnavailableError(about(path, httplib::to_string(answer.error())));
+      return absl::UnavailableError(about(call.path, httplib::to_string(answer.error())));
     }
     return status_of(code,
-                     about(path, fmt::format("status {}{}", code, kube_complaint(complaint))));
+                     about(call.path, fmt::format("status {}{}", code, kube_complaint(complaint))));
   }
 
   const KubeAccess& access_;

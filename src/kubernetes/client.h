@@ -19,7 +19,8 @@ namespace monkeytree {
 ///
 /// Errors of all calls: Unauthenticated (401, also with fresh credentials), PermissionDenied (403),
 /// NotFound, OutOfRange (410: what was asked for is too old), ResourceExhausted (429, too many
-/// requests; see retry_after()), Unavailable (no answer, a broken one, any other status),
+/// requests; see retry_after()), InvalidArgument (400), Aborted (409, or 422 for a patch whose test
+/// failed: the object is another by now), Unavailable (no answer, a broken one, any other status),
 /// DeadlineExceeded, Cancelled (after stop()). Messages say the path and what the server said.
 class KubeConnection {
  public:
@@ -32,6 +33,11 @@ class KubeConnection {
 
   /// A whole answer, up to 512 MiB.
   virtual absl::StatusOr<std::string> get(const std::string& path, Clock::time_point deadline) = 0;
+
+  /// A call that changes something; its answer. Not repeated where the answer was lost.
+  virtual absl::StatusOr<std::string> change(const std::string& method, const std::string& path,
+                                             const std::string& body, const std::string& type,
+                                             Clock::time_point deadline) = 0;
 
   /// An answer without end, handed on as it comes, until it ends (OK), `take` wants no more (OK),
   /// or nothing has come for `silence`. `take` is first called with nothing, once a good answer has

@@ -380,7 +380,7 @@ TEST_F(ClusterWatchTest, TheSchedulerShowsWhatIsWatchedAndRefusesToChangeIt) {
     EXPECT_THAT(scheduler.describe(), HasSubstr("Kubernetes v1.99.0 at http://127.0.0.1"));
     EXPECT_FALSE(scheduler.why_read_only().empty());
     EXPECT_TRUE(absl::IsFailedPrecondition(
-        scheduler.hold({"t/statefulset/s", 0, 1}, "n4", "", Clock::now() + 1s).status()));
+        scheduler.hold({"t.statefulset.s", 0, 1}, "n4", "", Clock::now() + 1s).status()));
     scheduler.on_change({});
   }
   std::remove(file.c_str());

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/json.h"
+#include "kubernetes/moves.h"
 
 namespace monkeytree {
 namespace {
@@ -45,13 +46,13 @@ void rank(const PodGroupingRow& row, const KubePod& pod, const KubeOwner* job, P
     place.rank.push_back(ordered_step(value, order));
   }
   // Pods of equal rank, and those without, go by their names.
-  const std::string_view name = pod.name;
+  const std::string_view name = pod.annotations.get(kPlaceAnnotation).value_or(pod.name);
   const std::optional<std::string_view> ordinal = ordinal_of(name);
   if (ordinal) {
     place.rank.push_back({true, 0, std::string(name.substr(0, name.size() - ordinal->size()))});
     place.rank.push_back(rank_step(*ordinal));
   } else {
-    place.rank.push_back({true, 0, pod.name});
+    place.rank.push_back({true, 0, std::string(name)});
   }
 }
 
@@ -71,7 +72,7 @@ std::string keeps(const PodGroupingRow& row, const KubeOwner* owner, const KubeO
 PodPlace unknown_place(const KubePod& pod) {
   PodPlace place;
   place.known = false;
-  place.job = fmt::format("{}/pod/{}", pod.space, pod.name);
+  place.job = fmt::format("{}.pod.{}", pod.space, pod.name);
   place.name = pod.name;
   place.keeps = pod.owner.kind.empty()
                     ? "nobody would make the pod anew"
@@ -163,7 +164,7 @@ PodPlace place_of(const KubePod& pod, const KubeFacts& facts) {
   if (row == rows.end()) return unknown_place(pod);
   PodPlace place;
   place.name = row->name_mark.empty() ? pod.owner.name : std::string(pod.mark(row->name_mark));
-  place.job = fmt::format("{}/{}/{}", pod.space, row->word, place.name);
+  place.job = fmt::format("{}.{}.{}", pod.space, row->word, place.name);
   const KubeOwner* job = facts.owner(row->kind, fmt::format("{}/{}", pod.space, place.name));
   const KubeOwner* owner = job;
   if (row->owner != row_of(row->kind).name) {
@@ -173,6 +174,8 @@ PodPlace place_of(const KubePod& pod, const KubeFacts& facts) {
   if (!row->group_mark.empty()) place.group = rank_step(pod.mark(row->group_mark));
   rank(*row, pod, job, place);
   place.keeps = keeps(*row, owner, job);
+  place.allows_moves = pod.annotations.get(kMovesAnnotation) == kMovesAllowed ||
+                       (job && job->allows_moves) || (owner && owner->allows_moves);
   place.comment = pod.annotations.get(kCommentAnnotation).value_or("");
   if (place.comment.empty() && job) place.comment = job->comment;
   if (place.comment.empty() && owner) place.comment = owner->comment;

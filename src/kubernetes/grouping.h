@@ -21,14 +21,15 @@ struct PodRankStep {
 };
 
 struct PodPlace {
-  std::string job;   ///< "namespace/kind/name"
+  std::string job;   ///< "namespace.kind.name"
   std::string name;  ///< of the job
   PodRankStep group;
   std::vector<PodRankStep> rank;
   bool ranked = true;   ///< false: the pods carry no rank, they go by their names
   bool known = true;    ///< false: of a kind that is not known, it occupies its slots and no more
   std::string comment;  ///< our annotation, on the pod or the job
-  std::string keeps;    ///< why the job's pods must stay; "" where one may be moved
+  bool allows_moves = false;  ///< our other one
+  std::string keeps;          ///< why the job's pods must stay; "" where one may be moved
 };
 
 /// A row of the table by which pods become jobs.

@@ -97,7 +97,7 @@ class KubernetesImportTest : public ::testing::Test {
 
 TEST_F(KubernetesImportTest, AStatefulSetIsARingInTheOrderOfItsOrdinals) {
   for (int i = 0; i < 3; ++i) pod({fmt::format("s-{}", 9 + i), fmt::format("n{}", 5 - i)});
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n5 n4 n3; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n5 n4 n3; ");
   const std::optional<KubeSnapshot> built = build();
   const IdVector<RackId, int> degrees = fragmentation(built->snapshot);
   EXPECT_EQ(degrees[RackId(0)], 1);
@@ -113,14 +113,14 @@ TEST_F(KubernetesImportTest, TheCommentTellsTheParallelism) {
     each.annotations = comment;
     pod(each);
   }
-  EXPECT_EQ(shape(), "t/statefulset/s 8*8: n3 n4; t/statefulset/s 8*8: n5 n6; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 8*8: n3 n4; t.statefulset.s 8*8: n5 n6; ");
   EXPECT_EQ(findings_, "");
   for (int i = 0; i < 4; ++i) {
     TestPod each{fmt::format("s-{}", i), fmt::format("n{}", i + 3)};
     each.annotations = R"("monkeytree/comment": "dp=3,tp=8")";
     pod(each);
   }
-  EXPECT_EQ(shape(), "t/statefulset/s 8*8: n3 n4 n5 n6; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 8*8: n3 n4 n5 n6; ");
   EXPECT_THAT(findings_, HasSubstr("dp x tp x pp does not fit the 32 GPUs of its pods"));
 }
 
@@ -130,7 +130,7 @@ TEST_F(KubernetesImportTest, TheCommentMayStandOnTheJob) {
   items_["s"] =
       R"({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s",)"
       R"("namespace": "t", "annotations": {"monkeytree/comment": "rings=4,monkeytree=off"}}})";
-  EXPECT_EQ(shape(), "t/statefulset/s 4*8: n1! n5!; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 4*8: n1! n5!; ");
 }
 
 TestPod job_pod(const std::string& name, const std::string& node, int index) {
@@ -142,18 +142,18 @@ TestPod job_pod(const std::string& name, const std::string& node, int index) {
 TEST_F(KubernetesImportTest, AJobMayLoseAPodWhileItHasFailuresLeft) {
   pod(job_pod("j-0-x", "n1", 1));
   pod(job_pod("j-1-y", "n5", 0));
-  EXPECT_EQ(shape(), "t/job/j 1*8: n5! n1!; ");
+  EXPECT_EQ(shape(), "t.job.j 1*8: n5! n1!; ");
   EXPECT_THAT(findings_, HasSubstr("its Job is not known"));
   object("batch/v1", "Job", "j", R"("spec": {"backoffLimit": 2}, "status": {"failed": 1})");
-  EXPECT_EQ(shape(), "t/job/j 1*8: n5 n1; ");
+  EXPECT_EQ(shape(), "t.job.j 1*8: n5 n1; ");
   object("batch/v1", "Job", "j", R"("spec": {"backoffLimit": 2}, "status": {"failed": 2})");
-  EXPECT_EQ(shape(), "t/job/j 1*8: n5! n1!; ");
+  EXPECT_EQ(shape(), "t.job.j 1*8: n5! n1!; ");
   EXPECT_THAT(findings_, HasSubstr("its Job has none left"));
-  EXPECT_EQ(build()->unmovable.count("t/job/j"), 1u);
+  EXPECT_EQ(build()->unmovable.count("t.job.j"), 1u);
   object("batch/v1", "Job", "j",
          R"("spec": {"backoffLimit": 0, "podFailurePolicy": {"rules": [{"action": "Ignore",)"
          R"("onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]}})");
-  EXPECT_EQ(shape(), "t/job/j 1*8: n5 n1; ");
+  EXPECT_EQ(shape(), "t.job.j 1*8: n5 n1; ");
 }
 
 TEST_F(KubernetesImportTest, PodsWithoutRankGoByTheirNames) {
@@ -161,8 +161,8 @@ TEST_F(KubernetesImportTest, PodsWithoutRankGoByTheirNames) {
   pod({"j-b9", "n5", "Job", "batch/v1", "j"});
   pod({"j-10", "n6", "Job", "batch/v1", "j"});
   pod({"j-9", "n7", "Job", "batch/v1", "j"});
-  EXPECT_EQ(shape(), "t/job/j 1*8: n7! n6! n1! n5!; ");
-  EXPECT_THAT(findings_, HasSubstr("carry no rank and go by their names: t/job/j"));
+  EXPECT_EQ(shape(), "t.job.j 1*8: n7! n6! n1! n5!; ");
+  EXPECT_THAT(findings_, HasSubstr("carry no rank and go by their names: t.job.j"));
 }
 
 TEST_F(KubernetesImportTest, AJobSetRanksByJobThenIndex) {
@@ -180,9 +180,9 @@ TEST_F(KubernetesImportTest, AJobSetRanksByJobThenIndex) {
   member("js-w-0", 0, 1, "n1");
   member("js-w-1", 1, 0, "n2");
   member("js-w-1", 1, 1, "n7");
-  EXPECT_EQ(shape(), "t/jobset/js 1*8: n8 n1 n2 n7; ");
+  EXPECT_EQ(shape(), "t.jobset.js 1*8: n8 n1 n2 n7; ");
   object("batch/v1", "Job", "js-w-1", R"("spec": {"backoffLimit": 0})");
-  EXPECT_EQ(shape(), "t/jobset/js 1*8: n8! n1! n2! n7!; ");
+  EXPECT_EQ(shape(), "t.jobset.js 1*8: n8! n1! n2! n7!; ");
 }
 
 TEST_F(KubernetesImportTest, APyTorchJobHasItsMasterFirst) {
@@ -197,7 +197,7 @@ TEST_F(KubernetesImportTest, APyTorchJobHasItsMasterFirst) {
   replica("worker", 10, "n1");
   replica("worker", 2, "n6");
   replica("master", 0, "n5");
-  EXPECT_EQ(shape(), "t/pytorchjob/p 1*8: n5 n6 n1; ");
+  EXPECT_EQ(shape(), "t.pytorchjob.p 1*8: n5 n6 n1; ");
 }
 
 TEST_F(KubernetesImportTest, ALeaderWorkerSetHasAGroupAReplica) {
@@ -216,11 +216,11 @@ TEST_F(KubernetesImportTest, ALeaderWorkerSetHasAGroupAReplica) {
   member(1, 1, "n2");
   const std::string kind = "LeaderWorkerSet";
   object("leaderworkerset.x-k8s.io/v1", kind, "l", R"("spec": {"leaderWorkerTemplate": {}})");
-  EXPECT_EQ(shape(), "t/leaderworkerset/l 1*8: n1! n5!; t/leaderworkerset/l 1*8: n6! n2!; ");
+  EXPECT_EQ(shape(), "t.leaderworkerset.l 1*8: n1! n5!; t.leaderworkerset.l 1*8: n6! n2!; ");
   EXPECT_THAT(findings_, HasSubstr("restarts the whole group"));
   object("leaderworkerset.x-k8s.io/v1", kind, "l",
          R"("spec": {"leaderWorkerTemplate": {"restartPolicy": "None"}})");
-  EXPECT_EQ(shape(), "t/leaderworkerset/l 1*8: n1 n5; t/leaderworkerset/l 1*8: n6 n2; ");
+  EXPECT_EQ(shape(), "t.leaderworkerset.l 1*8: n1 n5; t.leaderworkerset.l 1*8: n6 n2; ");
 }
 
 TEST_F(KubernetesImportTest, AVolcanoJobGoesByItsTasks) {
@@ -237,12 +237,12 @@ TEST_F(KubernetesImportTest, AVolcanoJobGoesByItsTasks) {
   member("chief", 1, "n2");
   const std::string tasks = R"("tasks": [{"name": "ps"}, {"name": "chief"}])";
   object("batch.volcano.sh/v1alpha1", "Job", "v", fmt::format(R"("spec": {{{}}})", tasks));
-  EXPECT_EQ(shape(), "t/volcanojob/v 1*8: n1 n5 n2; ");
+  EXPECT_EQ(shape(), "t.volcanojob.v 1*8: n1 n5 n2; ");
   object("batch.volcano.sh/v1alpha1", "Job", "v",
          fmt::format(R"("spec": {{{}, "policies": [{{"event": "PodEvicted", "action": )"
                      R"("RestartJob"}}]}})",
                      tasks));
-  EXPECT_EQ(shape(), "t/volcanojob/v 1*8: n1! n5! n2!; ");
+  EXPECT_EQ(shape(), "t.volcanojob.v 1*8: n1! n5! n2!; ");
 }
 
 TEST_F(KubernetesImportTest, AKueuePodGroupIsAJobThatStays) {
@@ -253,7 +253,7 @@ TEST_F(KubernetesImportTest, AKueuePodGroupIsAJobThatStays) {
                               i);
     pod(each);
   }
-  EXPECT_EQ(shape(), "t/podgroup/g 1*8: n4! n5!; ");
+  EXPECT_EQ(shape(), "t.podgroup.g 1*8: n4! n5!; ");
 }
 
 TEST_F(KubernetesImportTest, JobsWhosePodsAreNotWhereKueueBookedThemStay) {
@@ -269,21 +269,21 @@ TEST_F(KubernetesImportTest, JobsWhosePodsAreNotWhereKueueBookedThemStay) {
   };
   workload("v1beta1", R"({"levels": ["kubernetes.io/hostname"], "domains": [)"
                       R"({"values": ["n1"], "count": 1}, {"values": ["n5"], "count": 1}]})");
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1 n5; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1 n5; ");
   workload("v1beta1", R"({"levels": ["kubernetes.io/hostname"], "domains": [)"
                       R"({"values": ["n1"], "count": 1}, {"values": ["n6"], "count": 1}]})");
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1! n5!; ");
-  EXPECT_THAT(findings_, HasSubstr("Kueue's books place its pods elsewhere: t/statefulset/s"));
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1! n5!; ");
+  EXPECT_THAT(findings_, HasSubstr("Kueue's books place its pods elsewhere: t.statefulset.s"));
   // The later form, by racks and then by nodes.
   workload("v1beta2",
            R"({"levels": ["rack"], "slices": [{"domainCount": 2, "valuesPerLevel": )"
            R"([{"individual": {"roots": ["a", "b"]}}], "podCounts": {"universal": 1}}]})");
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1 n5; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1 n5; ");
   workload("v1beta2",
            R"({"levels": ["rack", "kubernetes.io/hostname"], "slices": [{"domainCount": 2,)"
            R"("valuesPerLevel": [{"universal": "a"}, {"individual": {"prefix": "n",)"
            R"("roots": ["1", "2"]}}], "podCounts": {"individual": [1, 1]}}]})");
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1! n5!; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1! n5!; ");
 }
 
 TEST_F(KubernetesImportTest, UnknownKindsAndEndingPodsOccupyAndNoMore) {
@@ -296,9 +296,9 @@ TEST_F(KubernetesImportTest, UnknownKindsAndEndingPodsOccupyAndNoMore) {
   done.phase = "Succeeded";
   pod(done);
   pod({"s-2", ""});
-  EXPECT_EQ(shape(), "t/pod/r-1 1*8: n1!; t/pod/r-2 1*4: n5!; t/pod/s-0 1*8: n6!; ");
+  EXPECT_EQ(shape(), "t.pod.r-1 1*8: n1!; t.pod.r-2 1*4: n5!; t.pod.s-0 1*8: n6!; ");
   EXPECT_EQ(fragmentation(build()->snapshot)[RackId(0)], 0);
-  EXPECT_EQ(build()->unmovable.at("t/pod/r-1"),
+  EXPECT_EQ(build()->unmovable.at("t.pod.r-1"),
             "what the loss of a pod does to a RayCluster is not known");
 }
 
@@ -306,11 +306,11 @@ TEST_F(KubernetesImportTest, PodsOnANodeAreOneWorkerAndAPartOfANodeStays) {
   for (int i = 0; i < 6; ++i) {
     pod({fmt::format("s-{}", i), i < 4 ? "n1" : "n5", "StatefulSet", "apps/v1", "s", 2});
   }
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1 n5!; [n5 up 12]");  // 4 of its 8 are free
-  EXPECT_THAT(findings_, HasSubstr("smaller than others of its group: t/statefulset/s on n5"));
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1 n5!; [n5 up 12]");  // 4 of its 8 are free
+  EXPECT_THAT(findings_, HasSubstr("smaller than others of its group: t.statefulset.s on n5"));
   items_.erase("pod s-2");
   items_.erase("pod s-3");
-  EXPECT_EQ(shape(), "t/statefulset/s 1*4: n1! n5!; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*4: n1! n5!; ");
   EXPECT_THAT(findings_, HasSubstr("it holds a part of its node only"));
 }
 
@@ -323,10 +323,10 @@ TEST_F(KubernetesImportTest, GpusAreCountedAsKubernetesDoes) {
   };
   pod_with.spec = with_init("");
   pod(pod_with);
-  EXPECT_EQ(shape(), "t/statefulset/s 1*6: n1!; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*6: n1!; ");
   pod_with.spec = with_init(R"("restartPolicy": "Always", )");
   pod(pod_with);
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1; ");
   reading_.gpu_resource = "amd.com/gpu";
   EXPECT_THAT(shape(), HasSubstr("o: no node has amd.com/gpu"));
 }
@@ -338,7 +338,7 @@ TEST_F(KubernetesImportTest, MarksAndBudgetsPin) {
   TestPod second{"s-1", "n5"};
   second.labels = R"("app": "x")";
   pod(second);
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1! n5; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1! n5; ");
   const auto budget = [&](int allowed) {
     object("policy/v1", "PodDisruptionBudget", "b",
            fmt::format(R"("spec": {{"selector": {{"matchLabels": {{"app": "x"}}}}}}, )"
@@ -346,10 +346,10 @@ TEST_F(KubernetesImportTest, MarksAndBudgetsPin) {
                        allowed));
   };
   budget(1);
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1! n5; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1! n5; ");
   budget(0);
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1! n5!; ");
-  EXPECT_THAT(findings_, HasSubstr("the budget t/b allows no disruption: t/statefulset/s on n5"));
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1! n5!; ");
+  EXPECT_THAT(findings_, HasSubstr("the budget t/b allows no disruption: t.statefulset.s on n5"));
 }
 
 TEST_F(KubernetesImportTest, VolumesOnANodeOrSharedPin) {
@@ -360,7 +360,7 @@ TEST_F(KubernetesImportTest, VolumesOnANodeOrSharedPin) {
   };
   pod(with_claim("s-0", "n1"));
   pod({"s-1", "n5"});
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1! n5; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1! n5; ");
   EXPECT_THAT(findings_, HasSubstr("its volume claim c is not known"));
   const auto claim = [&](const std::string& mode) {
     object("v1", "PersistentVolumeClaim", "c",
@@ -368,22 +368,22 @@ TEST_F(KubernetesImportTest, VolumesOnANodeOrSharedPin) {
   };
   claim("ReadWriteOnce");
   object("v1", "PersistentVolume", "v", R"("spec": {"local": {"path": "/d"}})", "");
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1! n5; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1! n5; ");
   EXPECT_THAT(findings_, HasSubstr("is on its node"));
   object("v1", "PersistentVolume", "v", R"("spec": {"nfs": {"server": "s"}})", "");
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1 n5; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1 n5; ");
   pod(with_claim("s-1", "n5"));
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1! n5!; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1! n5!; ");
   EXPECT_THAT(findings_, HasSubstr("it shares the claim c"));
   claim("ReadWriteMany");
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1 n5; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1 n5; ");
   TestPod files{"s-1", "n5"};
   files.spec = R"("volumes": [{"name": "d", "hostPath": {"path": "/data"}}])";
   pod(files);
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1 n5!; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1 n5!; ");
   files.spec = R"("volumes": [{"name": "d", "hostPath": {"path": "/dev/shm"}}])";
   pod(files);
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1 n5; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1 n5; ");
 }
 
 TEST_F(KubernetesImportTest, ResourceClaimsPinAndTheirNodesReceiveNothing) {
@@ -393,7 +393,7 @@ TEST_F(KubernetesImportTest, ResourceClaimsPinAndTheirNodesReceiveNothing) {
   TestPod shared{"s-0", "n1"};
   shared.spec = R"("resourceClaims": [{"name": "g", "resourceClaimName": "c"}])";
   pod(shared);
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1!; [n1 reserved 8][n2 reserved 8]");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1!; [n1 reserved 8][n2 reserved 8]");
   EXPECT_THAT(findings_, HasSubstr("by resource claims, which are not counted, on n[1-2]"));
 }
 
@@ -407,7 +407,7 @@ TEST_F(KubernetesImportTest, SelectorsOfAPlacePinAndOthersMakeClasses) {
                 R"({"nodeSelectorTerms": [{"matchExpressions": [{"key": "pool",)"
                 R"("operator": "NotIn", "values": ["p"]}]}]}}})";
   pod(second);
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1! n5; ");
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1! n5; ");
   const std::optional<KubeSnapshot> built = build();
   const Snapshot& snapshot = built->snapshot;
   EXPECT_EQ(snapshot.classes[snapshot.nodes[NodeId(1)].node_class], "default pool=p");
@@ -432,7 +432,7 @@ TEST_F(KubernetesImportTest, NodesOfNoRackAreListedAndLeftOut) {
             "o: warning: nothing tells the rack of the nodes n[1-2]; they are left out\n");
   pod({"s-0", "n1"});
   pod({"s-1", "n5"});
-  EXPECT_EQ(shape(), "t/statefulset/s 1*8: n1! n5; [n1 reserved 8]") << findings_;
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1! n5; [n1 reserved 8]") << findings_;
 }
 
 TEST_F(KubernetesImportTest, WithoutAnyRackTheRefusalNamesWhatThereIs) {

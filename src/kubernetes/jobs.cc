@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "inventory/parallelism.h"
+#include "kubernetes/moves.h"
 #include "kubernetes/workload_books.h"
 
 namespace monkeytree {
@@ -47,15 +48,16 @@ std::vector<KubeGroup> stages_of(const std::vector<const KubePod*>& pods, int64_
 
 class JobsBuilder {
  public:
-  JobsBuilder(const KubeFacts& facts, std::string_view source, Diagnostics& diagnostics)
-      : facts_(facts), source_(source), diagnostics_(diagnostics) {}
+  JobsBuilder(const KubeFacts& facts, const KubeReadRules& rules, std::string_view source,
+              Diagnostics& diagnostics)
+      : facts_(facts), rules_(rules), source_(source), diagnostics_(diagnostics) {}
 
   std::vector<KubeJob> run() {
     for (const auto& [key, workload] : facts_.workloads) index_workload(workload);
     for (const auto& [key, pod] : facts_.pods) {
       if (pod.node.empty() || pod.gpus == 0) continue;
       if (pod.terminating) {
-        add_occupant(pod, fmt::format("{}/pod/{}", pod.space, pod.name), "it is ending");
+        add_occupant(pod, fmt::format("{}.pod.{}", pod.space, pod.name), "it is ending");
         continue;
       }
       PodPlace place = place_of(pod, facts_);
@@ -79,7 +81,7 @@ class JobsBuilder {
     for (const PodGroupingRow& row : pod_grouping()) {
       const KubeKindRow& kind = row_of(row.kind);
       if (!workload.owner.is(kind.name, kind.group)) continue;
-      workloads_[fmt::format("{}/{}/{}", workload.space, row.word, workload.owner.name)] =
+      workloads_[fmt::format("{}.{}.{}", workload.space, row.word, workload.owner.name)] =
           &workload;
     }
   }
@@ -107,6 +109,7 @@ class JobsBuilder {
     for (const PlacedPod& placed : pods) {
       if (job.comment.empty()) job.comment = placed.place.comment;
       if (job.keeps.empty()) job.keeps = placed.place.keeps;
+      job.allowed = job.allowed || placed.place.allows_moves;
       job.ranked = job.ranked && placed.place.ranked;
       const std::optional<double>& start_s = placed.pod->start_s;
       if (start_s && (!job.start_s || *start_s < *job.start_s)) job.start_s = start_s;
@@ -116,9 +119,24 @@ class JobsBuilder {
       std::vector<const KubePod*> members;
       for (const PlacedPod& placed : pods) members.push_back(placed.pod);
       job.keeps = books_fault(*books->second, members, facts_);
+      if (job.keeps.empty() && rules_.only_allowed) job.keeps = books_stay(*books->second);
     }
+    if (rules_.only_allowed && job.keeps.empty()) job.keeps = not_asked(job);
     add_groups(pods, job);
     jobs_.push_back(std::move(job));
+  }
+
+  /// Why a job must stay that nothing else keeps; "" where it may be moved.
+  static std::string not_asked(const KubeJob& job) {
+    constexpr size_t kLongest = 128;  // that workers and agents may say
+    if (!job.allowed) {
+      return fmt::format("it does not ask for it (annotation {}: {})", kMovesAnnotation,
+                         kMovesAllowed);
+    }
+    if (job.id.size() > kLongest) {
+      return fmt::format("its name has {} characters, more than {}", job.id.size(), kLongest);
+    }
+    return "";
   }
 
   void add_groups(const std::vector<PlacedPod>& pods, KubeJob& job) {
@@ -188,6 +206,7 @@ class JobsBuilder {
   void warning(std::string message) { diagnostics_.warning(source_, 0, "", std::move(message)); }
 
   const KubeFacts& facts_;
+  const KubeReadRules& rules_;
   std::string_view source_;
   Diagnostics& diagnostics_;
   std::map<std::string, std::vector<PlacedPod>> by_job_;
@@ -198,9 +217,9 @@ class JobsBuilder {
 
 }  // namespace
 
-std::vector<KubeJob> kube_jobs(const KubeFacts& facts, std::string_view source,
-                               Diagnostics& diagnostics) {
-  return JobsBuilder(facts, source, diagnostics).run();
+std::vector<KubeJob> kube_jobs(const KubeFacts& facts, const KubeReadRules& rules,
+                               std::string_view source, Diagnostics& diagnostics) {
+  return JobsBuilder(facts, rules, source, diagnostics).run();
 }
 
 }  // namespace monkeytree

@@ -29,6 +29,7 @@ struct KubeJob {
   std::string comment;
   std::string keeps;  ///< why its pods must stay; "" where one may be moved
   bool movable = true;
+  bool allowed = false;  ///< it, or a pod of it, allows moves
   bool ranked = true;
   bool known = true;
   int rings = 1;
@@ -38,7 +39,7 @@ struct KubeJob {
 
 /// Bound pods as jobs, by id. Pods that are ending and those of kinds that are not known are jobs
 /// of their own that do not move. The result looks into `facts`. O(pods · log pods).
-std::vector<KubeJob> kube_jobs(const KubeFacts& facts, std::string_view source,
-                               Diagnostics& diagnostics);
+std::vector<KubeJob> kube_jobs(const KubeFacts& facts, const KubeReadRules& rules,
+                               std::string_view source, Diagnostics& diagnostics);
 
 }  // namespace monkeytree

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "kubernetes/moves.h"
+
 namespace monkeytree {
 
 NodeClasses::NodeClasses(const KubeFacts& facts, const RackFinder& racks,
@@ -30,7 +32,7 @@ std::string NodeClasses::name_of(const KubeNode& node) const {
   for (const KubeTaint& taint : node.taints) {
     // All GPU pods tolerate the first; the others are the node's state.
     if (taint.effect == "PreferNoSchedule" || taint.key == gpu_resource_ ||
-        taint.key.starts_with("node.kubernetes.io/")) {
+        taint.key == kHoldTaint || taint.key.starts_with("node.kubernetes.io/")) {
       continue;
     }
     taints.insert(fmt::format(" taint:{}={}", taint.key, taint.value));

@@ -19,6 +19,8 @@ namespace monkeytree {
 /// What the readers must know of a configuration.
 struct KubeReadRules {
   std::string gpu_resource = "nvidia.com/gpu";
+  /// Jobs move only where they say so, by kMovesAnnotation.
+  bool only_allowed = false;
 };
 
 struct KubeTaint {
@@ -70,6 +72,8 @@ struct KubeOwner {
   std::string space, name;
   KubeOwnerRef owner;
   std::string comment;             ///< our annotation
+  bool allows_moves = false;       ///< our other one
+  bool ended = false;              ///< or about to be: its pods do not come back
   std::string keeps;               ///< why its pods must stay; "" where one may be moved
   std::vector<std::string> tasks;  ///< of a Volcano Job, in order
   friend bool operator==(const KubeOwner&, const KubeOwner&) = default;
@@ -115,6 +119,7 @@ struct KubeHyperNode {
 struct KubeAssignment {
   std::vector<std::string> levels;                   ///< node labels, root to leaf
   std::map<std::vector<std::string>, int64_t> pods;  ///< by values of those labels
+  bool in_slices = false;                            ///< written in the later form
   friend bool operator==(const KubeAssignment&, const KubeAssignment&) = default;
 };
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "kubernetes/moves.h"
 #include "kubernetes/pods.h"
 #include "kubernetes/reading.h"
 
@@ -68,6 +69,17 @@ std::string volcano_keeps(element job) {
   return "a policy of its Volcano Job acts on others when one pod is evicted";
 }
 
+bool has_ended(element owner) {
+  if (kube_at(owner, {"metadata", "deletionTimestamp"})) return true;
+  for (const element condition : kube_items(kube_at(owner, {"status", "conditions"}))) {
+    const std::string_view type = kube_text(condition, {"type"});
+    const bool last =
+        type == "Complete" || type == "Completed" || type == "Failed" || type == "Succeeded";
+    if (last && kube_text(condition, {"status"}) == "True") return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 KubeOwner read_kube_owner(KubeKind kind, element object) {
@@ -76,7 +88,9 @@ KubeOwner read_kube_owner(KubeKind kind, element object) {
   owner.owner = controller_of(object);
   if (const auto annotations = kube_at(object, {"metadata", "annotations"})) {
     owner.comment = kube_text(annotations, {kCommentAnnotation});
+    owner.allows_moves = kube_text(annotations, {kMovesAnnotation}) == kMovesAllowed;
   }
+  owner.ended = has_ended(object);
   if (kind == KubeKind::kJob) owner.keeps = job_keeps(object);
   if (kind == KubeKind::kLeaderWorkerSet) owner.keeps = group_keeps(object);
   if (kind == KubeKind::kVolcanoJob) {

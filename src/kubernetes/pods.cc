@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/json_syntax.h"
+#include "kubernetes/moves.h"
 #include "kubernetes/reading.h"
 
 namespace monkeytree {
@@ -18,8 +19,11 @@ using simdjson::dom::element;
 
 /// Annotations that something here reads; the others of a pod may be long.
 bool is_used(std::string_view key) {
-  constexpr std::array<std::string_view, 9> kUsed = {
+  constexpr std::array<std::string_view, 12> kUsed = {
       kCommentAnnotation,
+      kMovesAnnotation,
+      kSuccessorAnnotation,
+      kPlaceAnnotation,
       "batch.kubernetes.io/job-completion-index",
       "kueue.x-k8s.io/pod-group-name",
       "kueue.x-k8s.io/pod-group-pod-index",
@@ -99,15 +103,16 @@ std::vector<std::string> selector_keys(element object) {
   return keys;
 }
 
-/// Devices that every node has lie below these.
-bool is_of_devices(std::string_view path) {
-  return path.starts_with("/dev") || path.starts_with("/sys") || path.starts_with("/proc");
+/// Devices that every node has lie below these, and our agent's socket.
+bool is_on_every_node(std::string_view path) {
+  return path == "/run/monkeytree" || path.starts_with("/dev") || path.starts_with("/sys") ||
+         path.starts_with("/proc");
 }
 
 void read_volumes(element object, KubePod& pod) {
   for (const element volume : kube_items(kube_at(object, {"spec", "volumes"}))) {
     const std::string_view path = kube_text(volume, {"hostPath", "path"});
-    if (!path.empty() && !is_of_devices(path) && pod.pinned.empty()) {
+    if (!path.empty() && !is_on_every_node(path) && pod.pinned.empty()) {
       pod.pinned = fmt::format("it has files of its node, {}", printable(path));
     }
     const std::string_view claim = kube_text(volume, {"persistentVolumeClaim", "claimName"});
@@ -171,6 +176,10 @@ std::optional<KubePod> read_kube_pod(element object, const KubeReadRules& rules,
   pod.owner = controller_of(object);
   pod.labels = KubeLabels(kube_texts(kube_at(object, {"metadata", "labels"})));
   pod.selector_keys = selector_keys(object);
+  if (pod.annotations.get(kSuccessorAnnotation)) {
+    // We have sent it there; the next pod in its place may go elsewhere.
+    std::erase(pod.selector_keys, "kubernetes.io/hostname");
+  }
   return pod;
 }
 

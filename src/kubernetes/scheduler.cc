@@ -38,6 +38,22 @@ absl::StatusOr<KubeAccess> access_of(const KubernetesSettings& settings) {
 KubernetesScheduler::KubernetesScheduler(KubernetesSettings settings, KubeTimes times)
     : settings_(std::move(settings)), times_(times) {}
 
+KubernetesScheduler::~KubernetesScheduler() {
+  if (moving_) moving_->stop();
+}
+
+absl::Status KubernetesScheduler::listen() {
+  if (!settings_.webhook.configured()) return absl::OkStatus();
+  const absl::StatusOr<KubeClusterWatch*> watch = this->watch();
+  if (!watch.ok()) return watch.status();
+  auto webhook = KubeWebhook::listen(
+      settings_.webhook,
+      [moving = moving_.get()](const std::string& review) { return moving->answer(review); });
+  if (!webhook.ok()) return webhook.status();
+  webhook_ = *std::move(webhook);
+  return absl::OkStatus();
+}
+
 void KubernetesScheduler::on_change(std::function<void()> changed) {
   const std::lock_guard lock(telling_);
   on_change_ = std::move(changed);
@@ -54,11 +70,12 @@ std::string KubernetesScheduler::describe() const {
   std::string out = "Kubernetes";
   if (!version.empty()) out += " " + printable(version);
   if (!server_.empty()) out += " at " + printable(server_);
-  return out + ", observed only";
+  return out + (settings_.webhook.configured() ? ", pods are replaced" : ", observed only");
 }
 
 std::string KubernetesScheduler::why_read_only() const {
-  return "workers of a Kubernetes cluster are not moved yet: it is only observed";
+  if (settings_.webhook.configured()) return "";
+  return "without a webhook a Kubernetes cluster is only observed";
 }
 
 absl::StatusOr<KubeClusterWatch*> KubernetesScheduler::watch() {
@@ -67,8 +84,12 @@ absl::StatusOr<KubeClusterWatch*> KubernetesScheduler::watch() {
   absl::StatusOr<KubeAccess> access = access_of(settings_);
   if (!access.ok()) return access.status();
   server_ = access->name;
-  watch_ = std::make_unique<KubeClusterWatch>(*std::move(access), settings_.reading, times_,
+  access_ = *std::move(access);
+  watch_ = std::make_unique<KubeClusterWatch>(*access_, settings_.reading, times_,
                                               [this] { changed(); });
+  if (settings_.webhook.configured()) {
+    moving_ = std::make_unique<KubeMoving>(*access_, *watch_, settings_.space, settings_.reading);
+  }
   return watch_.get();
 }
 
@@ -90,7 +111,63 @@ absl::StatusOr<Observation> KubernetesScheduler::observe(Deadline deadline) {
   if (!watch.ok()) return watch.status();
   if (absl::Status status = (*watch)->wait_listed(deadline); !status.ok()) return status;
   if (absl::Status status = stale(); !status.ok()) return status;
+  if (moving_) {
+    if (absl::Status status = moving_->load(deadline); !status.ok()) return status;
+  }
   return build();
+}
+
+absl::StatusOr<KubeMoving*> KubernetesScheduler::moving(Deadline deadline) {
+  if (!settings_.webhook.configured()) return absl::FailedPreconditionError(why_read_only());
+  const absl::StatusOr<KubeClusterWatch*> watch = this->watch();
+  if (!watch.ok()) return watch.status();
+  if (absl::Status status = (*watch)->wait_listed(deadline); !status.ok()) return status;
+  if (absl::Status status = stale(); !status.ok()) return status;
+  if (absl::Status status = moving_->load(deadline); !status.ok()) return status;
+  return moving_.get();
+}
+
+absl::StatusOr<Hold> KubernetesScheduler::hold(const WorkerName& worker, const std::string& node,
+                                               const std::string& reservation, Deadline deadline) {
+  const absl::StatusOr<KubeMoving*> moving = this->moving(deadline);
+  return moving.ok() ? (*moving)->hold(worker, node, reservation, deadline) : moving.status();
+}
+
+absl::Status KubernetesScheduler::start(const Hold& hold, const WorkerCommand& command,
+                                        Deadline deadline) {
+  const absl::StatusOr<KubeMoving*> moving = this->moving(deadline);
+  return moving.ok() ? (*moving)->start(hold, command, deadline) : moving.status();
+}
+
+absl::Status KubernetesScheduler::give_back(const WorkerName& worker, const std::string& node,
+                                            const std::vector<std::string>& order,
+                                            Deadline deadline) {
+  const absl::StatusOr<KubeMoving*> moving = this->moving(deadline);
+  return moving.ok() ? (*moving)->give_back(worker, node, order, deadline) : moving.status();
+}
+
+absl::Status KubernetesScheduler::cancel(const Hold& hold, Deadline deadline) {
+  const absl::StatusOr<KubeMoving*> moving = this->moving(deadline);
+  return moving.ok() ? (*moving)->cancel(hold, deadline) : moving.status();
+}
+
+absl::Status KubernetesScheduler::reserve(const std::string& name,
+                                          const std::vector<std::string>& nodes,
+                                          Deadline deadline) {
+  const absl::StatusOr<KubeMoving*> moving = this->moving(deadline);
+  return moving.ok() ? (*moving)->reserve(name, nodes, deadline) : moving.status();
+}
+
+absl::Status KubernetesScheduler::unreserve(const std::string& name, Deadline deadline) {
+  const absl::StatusOr<KubeMoving*> moving = this->moving(deadline);
+  return moving.ok() ? (*moving)->unreserve(name, deadline) : moving.status();
+}
+
+absl::StatusOr<std::vector<std::string>> KubernetesScheduler::booked(const std::string& job,
+                                                                     Deadline deadline) {
+  const absl::StatusOr<KubeMoving*> moving = this->moving(deadline);
+  if (!moving.ok()) return moving.status();
+  return (*moving)->booked(job, deadline);
 }
 
 absl::StatusOr<Observation> KubernetesScheduler::build() {
@@ -98,14 +175,16 @@ absl::StatusOr<Observation> KubernetesScheduler::build() {
   const std::optional<Uplinks> uplinks = read_uplinks(settings_.uplinks, diagnostics);
   if (!uplinks) return absl::FailedPreconditionError(diagnostics.text());
   std::optional<KubeSnapshot> built;
+  KubeReadRules rules = settings_.reading;
+  rules.only_allowed = settings_.webhook.configured();
   watch_->with_facts([&](const KubeFacts& facts) {
-    built = build_kube_snapshot(facts, settings_.racks, settings_.reading, *uplinks, "kubernetes",
-                                diagnostics);
+    built = build_kube_snapshot(facts, settings_.racks, rules, *uplinks, "kubernetes", diagnostics);
   });
   if (!built) return absl::FailedPreconditionError(diagnostics.text());
   Observation out;
   out.snapshot = std::move(built->snapshot);
   out.unmovable = std::move(built->unmovable);
+  if (moving_) moving_->add_to(out);
   for (const Finding& finding : diagnostics.findings()) {
     if (finding.severity == Severity::kWarning) out.findings.push_back(finding.text());
   }

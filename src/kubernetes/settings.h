@@ -4,6 +4,7 @@
 
 #include "kubernetes/objects.h"
 #include "kubernetes/racks.h"
+#include "kubernetes/webhook.h"
 
 namespace monkeytree {
 
@@ -13,7 +14,9 @@ struct KubernetesSettings {
   std::string context;     ///< of it; "": its current one
   KubeRackRules racks;
   KubeReadRules reading;
-  std::string uplinks;  ///< a number, a file, or ""
+  std::string uplinks;               ///< a number, a file, or ""
+  KubeWebhookSettings webhook;       ///< none: nothing is moved
+  std::string space = "monkeytree";  ///< namespace of what is kept of moves
 };
 
 }  // namespace monkeytree

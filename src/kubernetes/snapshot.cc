@@ -29,7 +29,7 @@ class Builder {
         classes_(facts, racks_, reading.gpu_resource) {}
 
   std::optional<KubeSnapshot> run(const Uplinks& uplinks) {
-    jobs_ = kube_jobs(facts_, source_, diagnostics_);
+    jobs_ = kube_jobs(facts_, reading_, source_, diagnostics_);
     for (const KubeJob& job : jobs_) {
       for (const KubeGroup& group : job.groups) {
         for (const KubeWorker& worker : group.workers) in_use_.insert(worker.node);
@@ -211,6 +211,7 @@ class Builder {
     if (groups_on_.at({job, worker.node}) > 1) return "two groups of its job share its node";
     if (worker.gpus < slots) return "it is smaller than others of its group";
     if (worker.gpus < snapshot_.nodes[node].gpus) return "it holds a part of its node only";
+    if (reading_.only_allowed && worker.pods.size() > 1) return "it is several pods";
     for (const KubePod* pod : worker.pods) {
       if (std::string why = pins_.why(*pod); !why.empty()) return why;
     }

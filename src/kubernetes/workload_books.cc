@@ -78,11 +78,22 @@ KubeWorkload read_kube_workload(element object) {
       assignment.pods[std::move(values)] += limited(kube_number(domain, {"count"}).value_or(0));
     }
     for (const element slice : kube_items(kube_at(books, {"slices"}))) {
+      assignment.in_slices = true;
       add_slice(slice, left, assignment);
     }
     workload.assignments.push_back(std::move(assignment));
   }
   return workload;
+}
+
+std::string books_stay(const KubeWorkload& workload) {
+  for (const KubeAssignment& assignment : workload.assignments) {
+    if (assignment.in_slices) return "Kueue's books of it are written in slices";
+    for (const auto& [values, count] : assignment.pods) {
+      if (count > 1) return "Kueue books several of its pods in one domain";
+    }
+  }
+  return "";
 }
 
 std::string books_fault(const KubeWorkload& workload, const std::vector<const KubePod*>& pods,

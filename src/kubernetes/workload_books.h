@@ -19,4 +19,8 @@ KubeWorkload read_kube_workload(simdjson::dom::element object);
 std::string books_fault(const KubeWorkload& workload, const std::vector<const KubePod*>& pods,
                         const KubeFacts& facts);
 
+/// Why the books could not follow a move: a domain can only be put in the place of another where it
+/// is of one pod. "" where they could.
+std::string books_stay(const KubeWorkload& workload);
+
 }  // namespace monkeytree

@@ -255,7 +255,8 @@ class ConfigReader {
 
   void read_kubernetes(const YamlValue& at) {
     const YamlMap map = at.map({"kind", "kubeconfig", "context", "racks", "rack_label",
-                                "parent_labels", "gpu_resource", "uplinks"});
+                                "parent_labels", "gpu_resource", "uplinks", "webhook",
+                                "webhook_certificate", "webhook_key", "namespace"});
     const Section section(map);
     KubernetesSettings& kubernetes = config_.kubernetes;
     section.text("kubeconfig", kubernetes.kubeconfig);
@@ -265,12 +266,36 @@ class ConfigReader {
     section.texts("parent_labels", kubernetes.racks.parent_labels);
     section.text("gpu_resource", kubernetes.reading.gpu_resource);
     section.text("uplinks", kubernetes.uplinks);
+    section.text("webhook_certificate", kubernetes.webhook.certificate);
+    section.text("webhook_key", kubernetes.webhook.key);
+    section.text("namespace", kubernetes.space);
+    read_webhook(at, map, kubernetes);
     if (std::string fault = rack_rules_fault(kubernetes.racks); !fault.empty()) {
       at.error(std::move(fault));
     }
     if (kubernetes.reading.gpu_resource.empty()) {
       map.find("gpu_resource")->error_expected("a resource such as nvidia.com/gpu");
     }
+  }
+
+  void read_webhook(const YamlValue& at, const YamlMap& map, KubernetesSettings& kubernetes) {
+    KubeWebhookSettings& webhook = kubernetes.webhook;
+    std::string address;
+    Section(map).text("webhook", address);
+    if (!address.empty()) {
+      // From any machine: it speaks TLS whatever else does.
+      const std::optional<ListenAddress> parsed = parse_address(address);
+      if (!parsed) map.find("webhook")->error_expected("HOST:PORT such as 0.0.0.0:7463");
+      if (parsed) {
+        webhook.host = parsed->host;
+        webhook.port = parsed->port;
+      }
+    }
+    if (webhook.configured() && (webhook.certificate.empty() || webhook.key.empty())) {
+      at.error(
+          "webhook without webhook_certificate and webhook_key: the server asks by HTTPS only");
+    }
+    if (kubernetes.space.empty()) map.find("namespace")->error_expected("a namespace");
   }
 
   void read_emulated(const YamlValue& at) {

@@ -61,11 +61,17 @@ std::string scheduler_text(const ServiceConfig& config) {
       const KubernetesSettings& kubernetes = config.kubernetes;
       out += fmt::format(
           "  kind: kubernetes\n  kubeconfig: {}\n  context: {}\n  racks: {}\n  rack_label: {}\n"
-          "  parent_labels: {}\n  gpu_resource: {}\n  uplinks: {}\n",
+          "  parent_labels: {}\n  gpu_resource: {}\n  uplinks: {}\n"
+          "  webhook: {}\n  webhook_certificate: {}\n  webhook_key: {}\n  namespace: {}\n",
           quoted(kubernetes.kubeconfig), quoted(kubernetes.context),
           quoted(kubernetes.racks.source), quoted(kubernetes.racks.rack_label),
           quoted(kubernetes.racks.parent_labels), quoted(kubernetes.reading.gpu_resource),
-          quoted(kubernetes.uplinks));
+          quoted(kubernetes.uplinks),
+          quoted(kubernetes.webhook.configured()
+                     ? to_string(ListenAddress{kubernetes.webhook.host, kubernetes.webhook.port})
+                     : std::string()),
+          quoted(kubernetes.webhook.certificate), quoted(kubernetes.webhook.key),
+          quoted(kubernetes.space));
       break;
     }
     case SchedulerKind::kEmulated: {

@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 constexpr int64_t kMaxCount = int64_t{1} << 62;
 constexpr int kMaxIndex = 999'999;
 constexpr int kMaxRanks = 4096;
-constexpr size_t kMaxId = 64, kMaxNode = 255, kMaxWhy = 1000, kMaxAddress = 64;
+constexpr size_t kMaxId = 128, kMaxNode = 255, kMaxWhy = 1000, kMaxAddress = 64;
 constexpr size_t kMaxArguments = 1024, kMaxVariables = 1024, kMaxPeers = 1024;
 constexpr std::string_view kPhases[] = {"running", "paused", "retired", "waiting", "restored"};
 

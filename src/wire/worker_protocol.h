@@ -184,7 +184,7 @@ absl::StatusOr<ToWorker> read_to_worker(std::string_view packet);
 std::string write_packet(const FromWorker& message);
 std::string write_packet(const ToWorker& message);
 
-/// Empty where `name` may be the id of a job or of a migration: 1 to 64 of A-Z a-z 0-9 . _ + -,
+/// Empty where `name` may be the id of a job or of a migration: 1 to 128 of A-Z a-z 0-9 . _ + -,
 /// the first a letter or a digit. Otherwise why not.
 std::string why_no_id(std::string_view name);
 /// The same for names of nodes: up to 255 bytes, without +.

@@ -42,18 +42,6 @@ std::string programs_folder() {
   return out;
 }
 
-int free_port() {
-  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  const bool bound = bind(probe, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
-                     getsockname(probe, reinterpret_cast<sockaddr*>(&address), &length) == 0;
-  close(probe);
-  return bound ? ntohs(address.sin_port) : 0;
-}
-
 /// Folders of owners that are no more.
 void sweep(const std::filesystem::path& parent, const std::string& prefix) {
   std::error_code error;
@@ -78,6 +66,15 @@ std::string collection_of(const std::string& kind, const std::string& space) {
       {"StatefulSet", {"/apis/apps/v1/", "statefulsets"}},
       {"Deployment", {"/apis/apps/v1/", "deployments"}},
       {"Job", {"/apis/batch/v1/", "jobs"}},
+      {"ConfigMap", {"/api/v1/", "configmaps"}},
+      {"PersistentVolumeClaim", {"/api/v1/", "persistentvolumeclaims"}},
+      {"Service", {"/api/v1/", "services"}},
+      {"DaemonSet", {"/apis/apps/v1/", "daemonsets"}},
+      {"CustomResourceDefinition", {"/apis/apiextensions.k8s.io/v1/", "customresourcedefinitions"}},
+      {"MutatingWebhookConfiguration",
+       {"/apis/admissionregistration.k8s.io/v1/", "mutatingwebhookconfigurations"}},
+      {"Role", {"/apis/rbac.authorization.k8s.io/v1/", "roles"}},
+      {"RoleBinding", {"/apis/rbac.authorization.k8s.io/v1/", "rolebindings"}},
       {"PodDisruptionBudget", {"/apis/policy/v1beta1/", "poddisruptionbudgets"}},
       {"ClusterRole", {"/apis/rbac.authorization.k8s.io/v1/", "clusterroles"}},
       {"ClusterRoleBinding", {"/apis/rbac.authorization.k8s.io/v1/", "clusterrolebindings"}},
@@ -97,6 +94,18 @@ std::string yaml_field(const std::string& document, const std::string& key) {
 }
 
 }  // namespace
+
+int KubeControlPlane::free_port() {
+  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  const bool bound = bind(probe, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
+                     getsockname(probe, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+  close(probe);
+  return bound ? ntohs(address.sin_port) : 0;
+}
 
 std::string KubeControlPlane::missing() {
   const std::string folder = programs_folder();
@@ -137,8 +146,10 @@ bool KubeControlPlane::prepare() {
   const std::string prefix = "monkeytree_kube_plane_";
   sweep(::testing::TempDir(), prefix);
   folder_ = fmt::format("{}{}{}", ::testing::TempDir(), prefix, getpid());
+  std::filesystem::remove_all(folder_);
   std::filesystem::create_directories(folder_);
-  for (const char* use : {"etcd", "etcd-peer", "kube-apiserver"}) ports_[use] = free_port();
+  for (const char* use : {"etcd", "etcd-peer", "kube-apiserver"})
+    ports_[use] = KubeControlPlane::free_port();
   write(folder_ + "/tokens.csv", fmt::format("{},admin,admin,\"system:masters\"\n", kToken));
   const std::string make = fmt::format(
       "cd '{}' && exec >openssl.log 2>&1 && openssl genrsa -out account.key 2048 && "
@@ -328,7 +339,30 @@ void KubeControlPlane::restart(const std::string& program) {
   wait_ready();
 }
 
-void KubeControlPlane::stand_in(const std::stop_token& stop) const {
+void KubeControlPlane::run(Containers containers) {
+  const std::lock_guard lock(containers_mutex_);
+  containers_ = std::move(containers);
+}
+
+std::string KubeControlPlane::token_of(const std::string& space, const std::string& account) {
+  return call("POST", fmt::format("/api/v1/namespaces/{}/serviceaccounts/{}/token", space, account),
+              {{"kind", "TokenRequest"},
+               {"apiVersion", "authentication.k8s.io/v1"},
+               {"spec", {{"audiences", {"https://kubernetes.default.svc"}}}}})["status"]["token"];
+}
+
+void KubeControlPlane::compact() {
+  httplib::Client client("127.0.0.1", ports_.at("etcd"));
+  const auto ask = [&](const char* path, const Json& body) {
+    const httplib::Result answer = client.Post(path, body.dump(), "application/json");
+    EXPECT_TRUE(answer && answer->status == 200) << path;
+    return answer ? Json::parse(answer->body, nullptr, false) : Json();
+  };
+  const Json page = ask("/v3/kv/range", {{"key", "AA=="}, {"limit", "1"}});
+  ask("/v3/kv/compaction", {{"revision", page["header"]["revision"]}, {"physical", true}});
+}
+
+void KubeControlPlane::stand_in(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     std::string answer;
     if (status_of("GET", "/api/v1/pods", "", kToken, "", &answer) == 200) {
@@ -338,9 +372,13 @@ void KubeControlPlane::stand_in(const std::stop_token& stop) const {
         const std::string path =
             fmt::format("/api/v1/namespaces/{}/pods/{}", meta["namespace"].get<std::string>(),
                         meta["name"].get<std::string>());
+        const std::string uid = meta["uid"];
+        const std::unique_lock lock(containers_mutex_);
         if (meta.contains("deletionTimestamp")) {
+          if (started_.erase(uid) > 0 && containers_.end) containers_.end(uid);
           status_of("DELETE", path, R"({"gracePeriodSeconds": 0})", kToken);
         } else if (pod["spec"].contains("nodeName") && pod["status"]["phase"] == "Pending") {
+          if (started_.insert(uid).second && containers_.start) containers_.start(pod);
           status_of("PATCH", path + "/status",
                     R"({"status": {"phase": "Running", "startTime": "2026-11-30T12:00:00Z",)"
                     R"("conditions": [{"type": "Ready", "status": "True"}]}})",
@@ -348,7 +386,7 @@ void KubeControlPlane::stand_in(const std::stop_token& stop) const {
         }
       }
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }
 

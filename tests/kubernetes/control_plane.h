@@ -6,7 +6,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -49,6 +51,18 @@ class KubeControlPlane {
                 int gpus);
   void cordon(const std::string& node, bool cordoned);
 
+  /// Called by the stand-in before a bound pod is Running, and before one that ends is gone.
+  struct Containers {
+    std::function<void(const Json& pod)> start;
+    std::function<void(const std::string& uid)> end;
+  };
+  void run(Containers containers);
+  static int free_port();
+  /// A token of the namespace's account.
+  std::string token_of(const std::string& space, const std::string& account);
+  /// etcd forgets all but the newest state, as it does every five minutes.
+  void compact();
+
   /// "apiserver" and the others: ends it as by a crash, or starts it again and waits for it.
   void kill(const std::string& program);
   void restart(const std::string& program);
@@ -58,12 +72,15 @@ class KubeControlPlane {
   bool prepare();
   void launch(const std::string& program);
   bool wait_ready();
-  void stand_in(const std::stop_token& stop) const;
+  void stand_in(const std::stop_token& stop);
   std::vector<std::string> arguments_of(const std::string& program) const;
 
   std::string folder_, programs_;
   std::map<std::string, int> ports_;
   std::map<std::string, pid_t> processes_;
+  std::mutex containers_mutex_;
+  Containers containers_;
+  std::set<std::string> started_;  ///< uids, by the stand-in's thread
   std::jthread kubelets_;
 };
 
