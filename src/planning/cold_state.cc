@@ -12,7 +12,8 @@ void negate(std::vector<Counts::Shift>& shifts) {
   }
 }
 
-void append(const std::vector<GroupId>& from, std::vector<GroupId>& to) {
+template <class Groups>
+void append(const Groups& from, std::vector<GroupId>& to) {
   to.insert(to.end(), from.begin(), from.end());
 }
 

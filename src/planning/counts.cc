@@ -8,13 +8,17 @@ namespace {
 /// Up to here a search by halves costs more than it saves.
 constexpr size_t kFewEntries = 8;
 
-template <class T>
-void insert_sorted(std::vector<T>& items, const T& item) {
-  items.insert(std::lower_bound(items.begin(), items.end(), item), item);
+template <class Items, class T>
+void insert_sorted(Items& items, const T& item) {
+  if (items.empty() || items.back() < item) {
+    items.push_back(item);
+  } else {
+    items.insert(std::lower_bound(items.begin(), items.end(), item), item);
+  }
 }
 
-template <class T>
-void erase_sorted(std::vector<T>& items, const T& item) {
+template <class Items, class T>
+void erase_sorted(Items& items, const T& item) {
   const auto at = std::lower_bound(items.begin(), items.end(), item);
   if (at != items.end() && *at == item) items.erase(at);
 }
@@ -41,9 +45,9 @@ Counts::Counts(const Snapshot& snapshot)
   for (GroupId g : snapshot.groups.keys()) {
     const Group& group = snapshot.groups[g];
     if (group.workers.empty()) continue;
-    ++weights_[group.rings];
-    note_slots(snapshot, g, +1);
     count_group(snapshot, g);
+    ++weights_[group.rings];
+    note_slots(g, +1);
   }
   for (ClassId c : sizes_.keys()) unit_[c] = unit_of(c);
   count_room(snapshot);
@@ -63,14 +67,13 @@ int Counts::unit_of(ClassId c) const {
 }
 
 /// Counts the slot sizes of a group's movable workers.
-void Counts::note_slots(const Snapshot& snapshot, GroupId g, int sign) {
-  const Group& group = snapshot.groups[g];
-  for (size_t i = 0; i < group.workers.size(); ++i) {
-    if (snapshot.immovable(g, static_cast<int>(i))) continue;
-    const ClassId c = snapshot.nodes[group.workers[i]].node_class;
-    int& count = sizes_[c][group.slots];
-    count += sign;
-    if (count == 0) sizes_[c].erase(group.slots);
+void Counts::note_slots(GroupId g, int sign) {
+  const GroupCounts& group = groups_[g];
+  for (const Entry& entry : group.entries) {
+    if (entry.movable() == 0) continue;
+    int& count = sizes_[entry.node_class][group.slots];
+    count += sign * entry.movable();
+    if (count == 0) sizes_[entry.node_class].erase(group.slots);
   }
 }
 
@@ -129,41 +132,24 @@ void Counts::sort_into_kinds() {
 
 /// The entry, made where there was none.
 Counts::Entry& Counts::entry_of(GroupId g, RackId rack, ClassId c) {
-  std::vector<Entry>& entries = groups_[g].entries;
+  Entries& entries = groups_[g].entries;
   const auto at = std::lower_bound(entries.begin(), entries.end(), 0,
                                    [&](const Entry& e, int) { return before(e, rack, c); });
   if (at != entries.end() && at->rack == rack && at->node_class == c) return *at;
   Entry entry;
   entry.rack = rack;
   entry.node_class = c;
-  std::vector<GroupId>& here = racks_[rack].groups;
+  auto& here = racks_[rack].groups;
   if (!std::binary_search(here.begin(), here.end(), g)) insert_sorted(here, g);
   return *entries.insert(at, entry);
 }
 
 void Counts::drop_if_empty(GroupId g, RackId rack, ClassId c) {
   const int at = find(g, rack, c);
-  std::vector<Entry>& entries = groups_[g].entries;
+  Entries& entries = groups_[g].entries;
   if (at < 0 || entries[static_cast<size_t>(at)].total() > 0) return;
   entries.erase(entries.begin() + at);
   if (find(g, rack) < 0) erase_sorted(racks_[rack].groups, g);
-}
-
-/// Puts one worker into its entry and its rack, or takes it out.
-void Counts::count_worker(const Snapshot& snapshot, GroupId g, int worker, int sign) {
-  const NodeId n = snapshot.groups[g].workers[static_cast<size_t>(worker)];
-  const Node& node = snapshot.nodes[n];
-  Entry& entry = entry_of(g, node.rack, node.node_class);
-  if (snapshot.immovable(g, worker)) {
-    entry.fixed += sign;
-    fix_slots(snapshot, n, sign * snapshot.groups[g].slots);
-  } else if (node.state == NodeState::kUp) {
-    entry.up += sign;
-    free(node.rack, node.node_class) -= sign * need(g, node.node_class);
-  } else {
-    entry.stay += sign;
-  }
-  drop_if_empty(g, node.rack, node.node_class);
 }
 
 std::vector<Counts::Shift> Counts::shift(std::span<const CountChange> changes) {
@@ -228,7 +214,10 @@ void Counts::add_group(const Snapshot& snapshot, GroupId g) {
   for (RackId r : racks) leave_kind(r);
   count_group(snapshot, g);
   for (RackId r : racks) enter_kind(r);
-  note(snapshot, g, +1);
+  const int heaviest = max_weight();
+  note_weight(group.rings, +1);
+  note_slots(g, +1);
+  follow_units(snapshot, heaviest);
 }
 
 void Counts::remove_group(const Snapshot& snapshot, GroupId g) {
@@ -238,13 +227,20 @@ void Counts::remove_group(const Snapshot& snapshot, GroupId g) {
   for (const Entry& entry : counts.entries) {
     if (racks.empty() || racks.back() != entry.rack) racks.push_back(entry.rack);
   }
+  const int heaviest = max_weight();
+  note_weight(counts.weight, -1);
+  note_slots(g, -1);
   for (RackId r : racks) leave_kind(r);
   count_degree(g, -1);
-  for (int i = 0; i < counts.size; ++i) count_worker(snapshot, g, i, -1);
+  for (const Entry& entry : counts.entries) {
+    free(entry.rack, entry.node_class) += entry.up * need(g, entry.node_class);
+  }
+  fix_workers(snapshot, g, -1);
+  for (RackId r : racks) erase_sorted(racks_[r].groups, g);
   if (counts.size < kSmall) erase_sorted(small_[static_cast<size_t>(counts.size - 1)], g);
   counts = {};
   for (RackId r : racks) enter_kind(r);
-  note(snapshot, g, -1);
+  follow_units(snapshot, heaviest);
 }
 
 /// Enters a group's workers, all but the kinds of their racks.
@@ -256,16 +252,78 @@ void Counts::count_group(const Snapshot& snapshot, GroupId g) {
   counts.size = static_cast<int>(group.workers.size());
   counts.job = group.job;
   counts.state_bytes = snapshot.jobs[group.job].state_bytes;
-  for (int i = 0; i < counts.size; ++i) count_worker(snapshot, g, i, +1);
+  counts.entries = entries_of(snapshot, g);
+  RackId last;
+  for (const Entry& entry : counts.entries) {
+    if (entry.rack != last) insert_sorted(racks_[entry.rack].groups, g);
+    last = entry.rack;
+    free(entry.rack, entry.node_class) -= entry.up * need(g, entry.node_class);
+  }
+  fix_workers(snapshot, g, +1);
   count_degree(g, +1);
   if (counts.size < kSmall) insert_sorted(small_[static_cast<size_t>(counts.size - 1)], g);
 }
 
-/// What all groups together decide: the units of the classes and the greatest weight.
-void Counts::note(const Snapshot& snapshot, GroupId g, int sign) {
-  const int heaviest = max_weight();
-  note_weight(snapshot.groups[g].rings, sign);
-  note_slots(snapshot, g, sign);
+/// Where a group's workers stand, by (rack, class).
+Counts::Entries Counts::entries_of(const Snapshot& snapshot, GroupId g) {
+  const Group& group = snapshot.groups[g];
+  const bool movable = snapshot.jobs[group.job].movable;
+  Entries entries;
+  const auto at = [&](const Node& node) -> Entry& {
+    // Neighbours in logical order are mostly neighbours in the fabric.
+    for (size_t k = entries.size(); k-- > entries.size() - std::min(entries.size(), kFewEntries);) {
+      if (entries[k].rack == node.rack && entries[k].node_class == node.node_class) {
+        return entries[k];
+      }
+    }
+    Entry& entry = entries.emplace_back();
+    entry.rack = node.rack;
+    entry.node_class = node.node_class;
+    return entry;
+  };
+  for (size_t i = 0; i < group.workers.size(); ++i) {
+    const Node& node = snapshot.nodes[group.workers[i]];
+    const bool fixed = !movable || group.is_pinned(static_cast<int>(i));
+    Entry& entry = at(node);
+    ++(fixed ? entry.fixed : node.state == NodeState::kUp ? entry.up : entry.stay);
+  }
+  const auto less = [](const Entry& a, const Entry& b) { return before(a, b.rack, b.node_class); };
+  if (!std::is_sorted(entries.begin(), entries.end(), less)) {
+    std::sort(entries.begin(), entries.end(), less);
+  }
+  size_t kept = 0;
+  for (size_t k = 1; k < entries.size(); ++k) {  // more than a few back, an entry was made again
+    Entry& entry = entries[kept];
+    const Entry& next = entries[k];
+    if (less(entry, next)) {
+      entries[++kept] = next;
+    } else {
+      entry.up += next.up;
+      entry.stay += next.stay;
+      entry.fixed += next.fixed;
+    }
+  }
+  if (!entries.empty()) entries.resize(kept + 1);
+  return entries;
+}
+
+/// Takes the slots of a group's immovable workers, or gives them back.
+void Counts::fix_workers(const Snapshot& snapshot, GroupId g, int sign) {
+  const Entries& entries = groups_[g].entries;
+  if (std::none_of(entries.begin(), entries.end(), [](const Entry& e) { return e.fixed > 0; })) {
+    return;
+  }
+  const Group& group = snapshot.groups[g];
+  for (size_t i = 0; i < group.workers.size(); ++i) {
+    if (snapshot.immovable(g, static_cast<int>(i))) {
+      fix_slots(snapshot, group.workers[i], sign * group.slots);
+    }
+  }
+}
+
+/// After a change of what all groups together decide: the units of the classes and the greatest
+/// weight.
+void Counts::follow_units(const Snapshot& snapshot, int heaviest_before) {
   bool same = true;
   for (ClassId c : unit_.keys()) {
     const int unit = unit_of(c);
@@ -274,7 +332,7 @@ void Counts::note(const Snapshot& snapshot, GroupId g, int sign) {
   }
   if (!same) {
     count_room(snapshot);
-  } else if (max_weight() != heaviest) {
+  } else if (max_weight() != heaviest_before) {
     sort_into_kinds();
   }
 }
@@ -290,7 +348,7 @@ void Counts::set_bound(RackId r, int bound) {
 }
 
 int Counts::find(GroupId g, RackId rack) const {
-  const std::vector<Entry>& entries = groups_[g].entries;
+  const Entries& entries = groups_[g].entries;
   if (entries.size() <= kFewEntries) {  // most groups: looking at each is the fastest
     for (size_t i = 0; i < entries.size(); ++i) {
       if (entries[i].rack == rack) return static_cast<int>(i);
@@ -303,7 +361,7 @@ int Counts::find(GroupId g, RackId rack) const {
 }
 
 int Counts::find(GroupId g, RackId rack, ClassId c) const {
-  const std::vector<Entry>& entries = groups_[g].entries;
+  const Entries& entries = groups_[g].entries;
   for (int i = find(g, rack); i >= 0 && i < static_cast<int>(entries.size()); ++i) {
     const Entry& entry = entries[static_cast<size_t>(i)];
     if (entry.rack != rack) break;
@@ -313,7 +371,7 @@ int Counts::find(GroupId g, RackId rack, ClassId c) const {
 }
 
 int Counts::total(GroupId g, RackId rack) const {
-  const std::vector<Entry>& entries = groups_[g].entries;
+  const Entries& entries = groups_[g].entries;
   int sum = 0;
   if (entries.size() <= kFewEntries) {
     for (const Entry& entry : entries) sum += entry.rack == rack ? entry.total() : 0;
@@ -365,7 +423,14 @@ Counts::Kind Counts::kind_of(RackId r) const {
   return kind;
 }
 
+bool Counts::has_room(RackId r) const {
+  const auto first = free_.begin() + static_cast<ptrdiff_t>(slot(r, ClassId(0)));
+  return std::any_of(first, first + static_cast<ptrdiff_t>(class_count_),
+                     [](int n) { return n > 0; });
+}
+
 void Counts::leave_kind(RackId r) {
+  if (!has_room(r)) return;
   const auto at = kinds_.find(kind_of(r));
   if (at == kinds_.end()) return;
   erase_sorted(at->second, r);
@@ -373,10 +438,7 @@ void Counts::leave_kind(RackId r) {
 }
 
 void Counts::enter_kind(RackId r) {
-  const Kind kind = kind_of(r);
-  if (std::any_of(kind.free.begin(), kind.free.end(), [](int n) { return n > 0; })) {
-    insert_sorted(kinds_[kind], r);
-  }
+  if (has_room(r)) insert_sorted(kinds_[kind_of(r)], r);
 }
 
 }  // namespace monkeytree

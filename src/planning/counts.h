@@ -1,5 +1,7 @@
 #pragma once
 
+#include <absl/container/inlined_vector.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -46,13 +48,16 @@ class Counts {
     RackId rack;
   };
 
+  /// Most groups stand in few racks; what the search reads most lies side by side.
+  using Entries = absl::InlinedVector<Entry, 3>;
+
   struct GroupCounts {
     int weight = 1;  ///< parallel rings
     int slots = 1;   ///< per worker
     int size = 0;    ///< workers, immovable ones included; 0 after removal
     JobId job;
-    int64_t state_bytes = 0;     ///< of one worker
-    std::vector<Entry> entries;  ///< by (rack, class)
+    int64_t state_bytes = 0;  ///< of one worker
+    Entries entries;          ///< by (rack, class)
     ReachMark reach;
   };
 
@@ -60,9 +65,9 @@ class Counts {
     int bound = 0;
     int degree = 0;
     IslandId island;
-    std::vector<GroupId> groups;  ///< with a worker here, ascending
-    int touched = 0;              ///< mark of a running search; zero between searches
-    uint64_t reach_epoch = 0;     ///< see ReachMark
+    absl::InlinedVector<GroupId, 8> groups;  ///< with a worker here, ascending
+    int touched = 0;                         ///< mark of a running search; zero between searches
+    uint64_t reach_epoch = 0;                ///< see ReachMark
   };
 
   /// Racks alike in all that matters to a worker that comes from outside: island, room and slack.
@@ -152,17 +157,19 @@ class Counts {
   void count_room(const Snapshot& snapshot);
   void sort_into_kinds();
   void count_group(const Snapshot& snapshot, GroupId group);
-  void count_worker(const Snapshot& snapshot, GroupId group, int worker, int sign);
+  static Entries entries_of(const Snapshot& snapshot, GroupId group);
+  void fix_workers(const Snapshot& snapshot, GroupId group, int sign);
   void count_degree(GroupId group, int sign);
   Entry& entry_of(GroupId group, RackId rack, ClassId c);
   void drop_if_empty(GroupId group, RackId rack, ClassId c);
   void add_shifts(std::span<const Shift> shifts, int sign);
   int max_weight() const { return weights_.empty() ? 1 : weights_.rbegin()->first; }
   int unit_of(ClassId c) const;
-  void note(const Snapshot& snapshot, GroupId group, int sign);
-  void note_slots(const Snapshot& snapshot, GroupId group, int sign);
+  void note_slots(GroupId group, int sign);
   void note_weight(int weight, int sign);
+  void follow_units(const Snapshot& snapshot, int heaviest_before);
   Kind kind_of(RackId rack) const;
+  bool has_room(RackId rack) const;
   void leave_kind(RackId rack);
   void enter_kind(RackId rack);
 

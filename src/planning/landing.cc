@@ -46,7 +46,6 @@ std::vector<Search::Pending> Search::short_parts() {
     const Pending& part = parts_.front().pending;
     if (landable(part, part.count) >= part.count) return {};
   }
-  places_.clear();
   single_.clear();
   for (Part& part : parts_) {
     if (counts_.mixed(part.pending.node_class)) return {};
@@ -57,40 +56,46 @@ std::vector<Search::Pending> Search::short_parts() {
   single_.insert(single_.end(), touched_.begin(), touched_.end());
   std::sort(single_.begin(), single_.end());
   single_.erase(std::unique(single_.begin(), single_.end()), single_.end());
+  list_places();
+  return match_parts();
+}
+
+/// Where the parts may go: the racks of single_ one by one, the others by kind.
+void Search::list_places() {
+  places_.clear();
   const int classes = static_cast<int>(counts_.class_count());
   for (RackId rack : single_) {
     for (int c = 0; c < classes; ++c) {
       const int room = counts_.free(rack, ClassId(c));
-      if (room > 0) places_.push_back({rack, ClassId(c), room, true, {}});
+      if (room > 0) places_.push_back({rack, ClassId(c), room, true});
     }
   }
   for (const auto& [kind, racks] : counts_.kinds()) {
-    int count = 0;
+    constexpr size_t kEnough = 64;  // room for more than is ever pending
+    size_t count = 0;
     RackId any;
     for (RackId rack : racks) {
-      if (counts_.rack(rack).touched > 0) continue;
       if (std::binary_search(single_.begin(), single_.end(), rack)) continue;
       any = rack;
-      ++count;
-      if (count > 64) break;  // room for more than is ever pending
+      if (++count > kEnough) break;
     }
     if (count == 0) continue;
     for (int c = 0; c < classes; ++c) {
-      const int room = kind.free[static_cast<size_t>(c)] * count;
-      if (room > 0) places_.push_back({any, ClassId(c), room, false, {}});
+      const int room = kind.free[static_cast<size_t>(c)] * static_cast<int>(count);
+      if (room > 0) places_.push_back({any, ClassId(c), room, false});
     }
   }
-  return match_parts();
 }
 
 std::vector<Search::Pending> Search::match_parts() {
   const size_t n = parts_.size();
-  for (Place& place : places_) {
-    place.from.assign(n, 0);
-    place.open.assign(n, 0);
+  open_.assign(places_.size() * n, 0);
+  from_.assign(places_.size() * n, 0);
+  for (size_t k = 0; k < places_.size(); ++k) {
+    const Place& place = places_[k];
     for (size_t i = 0; i < n; ++i) {
       const Pending& part = parts_[i].pending;
-      place.open[i] =
+      open_[k * n + i] =
           part.node_class == place.node_class && counts_.rack(place.rack).island == part.island &&
           !closed(part.group, place.rack, place.node_class) && admits(part.group, place.rack);
     }
@@ -115,6 +120,7 @@ std::vector<Search::Pending> Search::match_parts() {
 /// reached by moving matched workers on. A worker that is still to leave must come in at one of
 /// them.
 std::vector<RackId> Search::relieving_racks() const {
+  const size_t n = parts_.size();
   std::vector<char> relieves(places_.size(), 0);
   bool more = true;
   for (size_t i = 0; i < places_.size(); ++i) relieves[i] = places_[i].room > 0;
@@ -122,10 +128,10 @@ std::vector<RackId> Search::relieving_racks() const {
     more = false;
     for (size_t i = 0; i < places_.size(); ++i) {
       if (relieves[i]) continue;
-      for (size_t part = 0; part < parts_.size() && !relieves[i]; ++part) {
-        if (places_[i].from[part] == 0) continue;
+      for (size_t part = 0; part < n && !relieves[i]; ++part) {
+        if (from_[i * n + part] == 0) continue;
         for (size_t k = 0; k < places_.size(); ++k) {
-          if (relieves[k] && places_[k].open[part]) relieves[i] = 1;
+          if (relieves[k] && open_[k * n + part]) relieves[i] = 1;
         }
       }
       more |= relieves[i] != 0;
@@ -148,21 +154,22 @@ std::vector<RackId> Search::relieving_racks() const {
 
 /// Finds room for one more worker of a part, moving others over where that helps.
 bool Search::augment(size_t part) {
+  const size_t n = parts_.size();
   reached_[part] = 1;
-  for (Place& place : places_) {
-    if (place.open[part] && place.room > 0) {
-      --place.room;
-      ++place.from[part];
+  for (size_t k = 0; k < places_.size(); ++k) {
+    if (open_[k * n + part] && places_[k].room > 0) {
+      --places_[k].room;
+      ++from_[k * n + part];
       return true;
     }
   }
-  for (Place& place : places_) {
-    if (!place.open[part]) continue;
-    for (size_t other = 0; other < parts_.size(); ++other) {
-      if (place.from[other] == 0 || reached_[other]) continue;
+  for (size_t k = 0; k < places_.size(); ++k) {
+    if (!open_[k * n + part]) continue;
+    for (size_t other = 0; other < n; ++other) {
+      if (from_[k * n + other] == 0 || reached_[other]) continue;
       if (!augment(other)) continue;
-      --place.from[other];
-      ++place.from[part];
+      --from_[k * n + other];
+      ++from_[k * n + part];
       return true;
     }
   }
@@ -199,19 +206,19 @@ bool Search::land_from(size_t index) {
 void Search::list_racks(Part& part) const {
   const GroupId g = part.pending.group;
   const IslandId island = part.pending.island;
-  std::vector<RackId>& racks = part.racks;
-  racks.clear();
-  for (const Counts::Entry& entry : counts_.group(g).entries) racks.push_back(entry.rack);
-  for (RackId rack : touched_) racks.push_back(rack);
-  for (const Landing& landing : landing_) racks.push_back(landing.rack);
-  std::sort(racks.begin(), racks.end());
-  racks.erase(std::unique(racks.begin(), racks.end()), racks.end());
   const ClassId c = part.pending.node_class;
   const int need = counts_.need(g, c);
-  std::erase_if(racks, [&](RackId rack) {
-    return counts_.rack(rack).island != island || counts_.free(rack, c) < need ||
-           closed(g, rack, c);
-  });
+  std::vector<RackId>& racks = part.racks;
+  racks.clear();
+  const auto add = [&](RackId rack) {
+    if (counts_.free(rack, c) >= need && counts_.rack(rack).island == island) racks.push_back(rack);
+  };
+  for (const Counts::Entry& entry : counts_.group(g).entries) add(entry.rack);
+  for (RackId rack : touched_) add(rack);
+  for (const Landing& landing : landing_) add(landing.rack);
+  std::sort(racks.begin(), racks.end());
+  racks.erase(std::unique(racks.begin(), racks.end()), racks.end());
+  std::erase_if(racks, [&](RackId rack) { return closed(g, rack, c); });
 }
 
 /// All of the group's workers in one rack: it is whole there and adds nothing to the degree.

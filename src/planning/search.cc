@@ -8,10 +8,14 @@ namespace monkeytree {
 namespace {
 
 /// Search nodes spent on finding a cheaper optimum once one is known.
-constexpr int64_t kGrace = 64;
+constexpr int64_t kGrace = 16;
 /// Search nodes between two questions whether to stop; one may take a millisecond in large
 /// clusters.
 constexpr int64_t kStopEvery = 32;
+/// Search nodes for one choice of how the degrees are lowered, at first; and how many times as many
+/// after all choices have had so much.
+constexpr int64_t kPatience = 32;
+constexpr int64_t kPatienceGrowth = 4;
 /// Racks looked through for options that cost as much as a search node.
 constexpr int64_t kRacksPerNode = 64;
 
@@ -42,10 +46,14 @@ Search::Answer Search::run(int budget, int allowed_excess) {
     islands = std::max(islands, static_cast<size_t>(counts_.rack(over).island.value) + 1);
   }
   domain_free_.resize(std::max(domain_free_.size(), islands * counts_.class_count()), 0);
-  node(budget);
-  rewind(0);
-  if (found_) return Answer::kFound;
-  if (limited_) return Answer::kLimit;
+  for (patience_ = kPatience;; patience_ *= kPatienceGrowth) {
+    impatient_ = false;
+    node(budget);
+    rewind(0);
+    if (found_) return Answer::kFound;
+    if (limited_) return Answer::kLimit;
+    if (!impatient_) break;
+  }
   return cut_ ? Answer::kNone : Answer::kNever;
 }
 
@@ -58,8 +66,7 @@ int Search::root_bound() {
 bool Search::done() {
   if (limited_) return true;
   if (work_ >= limit_ || (stop_ && work_ % kStopEvery == 0 && stop_())) limited_ = true;
-  if (work_ >= grace_) return true;
-  return limited_;
+  return limited_ || work_ >= grace_ || work_ >= patience_end_;
 }
 
 void Search::node(int budget) {
@@ -87,7 +94,14 @@ void Search::node(int budget) {
     cut_ = true;
     return;
   }
+  if (patience_end_ < INT64_MAX) {
+    branch_landing(budget);
+    return;
+  }
+  patience_end_ = work_ + patience_;
   branch_landing(budget);
+  impatient_ |= work_ >= patience_end_;
+  patience_end_ = INT64_MAX;
 }
 
 void Search::shuffle(std::vector<Option>& options) {
@@ -254,7 +268,7 @@ Search::Outlook Search::look_out(int budget) {
   if (allowed_ == 0) {
     if (budget == 1) outlook.relief = measure_relief();
     if (counts_.class_count() == 1 && !shuffled_) {
-      measure_reach(budget);
+      measure_reach(budget - 1);
       outlook.epoch = reach_.epoch;
       outlook.racks = reach_.racks_here;
     }

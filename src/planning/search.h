@@ -199,11 +199,10 @@ class Search {
     ClassId node_class;
     int room = 0;
     bool single = true;
-    std::vector<char> open{};  // to each part
-    std::vector<int> from{};   // workers matched, by part
   };
   bool land();
   std::vector<Pending> short_parts();
+  void list_places();
   std::vector<Pending> match_parts();
   std::vector<RackId> relieving_racks() const;
   bool augment(size_t part);
@@ -232,6 +231,8 @@ class Search {
   std::vector<Pending> short_;  // after land(): parts that lack room together
   int deficit_ = 0;             // and how many workers stay without, whoever they are
   std::vector<Place> places_;
+  std::vector<char> open_;  // by place and part
+  std::vector<int> from_;   // workers matched, by place and part
   Reach reach_;
   std::vector<RackId> single_;
   std::vector<char> reached_;
@@ -250,9 +251,12 @@ class Search {
   int64_t best_bytes_ = 0;
   int best_jobs_ = 0;
   bool found_ = false;
-  int64_t grace_ = INT64_MAX;  // when to stop looking for a cheaper optimum
-  bool cut_ = false;           // a branch was cut for want of budget
-  bool limited_ = false;       // the work was used up
+  int64_t grace_ = INT64_MAX;         // when to stop looking for a cheaper optimum
+  int64_t patience_ = 0;              // work for each choice of how degrees are lowered
+  int64_t patience_end_ = INT64_MAX;  // of the choice being looked at
+  bool impatient_ = false;            // some choice would have taken more
+  bool cut_ = false;                  // a branch was cut for want of budget
+  bool limited_ = false;              // the work was used up
   bool refused_ = false;
 
   RackId committed(GroupId group) const {

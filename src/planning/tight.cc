@@ -66,7 +66,7 @@ Search::Relief Search::measure_relief() const {
   relief.any = false;
   for (RackId rack : relieving_racks()) {
     relief.slack = std::max(relief.slack, slack_within(rack, 0));
-    const std::vector<GroupId>& here = counts_.rack(rack).groups;
+    const auto& here = counts_.rack(rack).groups;
     relief.groups.insert(relief.groups.end(), here.begin(), here.end());
   }
   std::sort(relief.groups.begin(), relief.groups.end());
