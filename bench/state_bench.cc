@@ -1,17 +1,20 @@
 // Moves of a worker's state beside what moves plain bytes, in one run: shm beside memcpy into an
-// equally warm shared mapping, tcp beside a plain socket copy by as many streams.
+// equally warm shared mapping, tcp beside a plain socket copy by as many streams, and TLS and ucx
+// beside it too.
 //
-//   state_bench [--smoke]          the comparison
+//   state_bench [--smoke]          the comparison; --mib N of state, --only shm, tcp, tls or ucx
 //   state_bench --churn SECONDS    a staging server that holds 8 GiB in 200 states under churn
 //                                  (--smoke: 64 MiB)
 
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
@@ -20,10 +23,12 @@
 
 #include "base/file.h"
 #include "base/random.h"
+#include "identity/authority.h"
 #include "state/checksum.h"
 #include "state/connection.h"
 #include "state/staging.h"
 #include "state/transfer.h"
+#include "state/ucx_path.h"
 
 using namespace monkeytree;
 
@@ -75,13 +80,14 @@ std::shared_ptr<Arena> arena_of(const Layout& layout) {
 }
 
 double move_once(Receiver& receiver, const Endpoint& endpoint, const Arena& source,
-                 const std::shared_ptr<Arena>& target, int streams) {
+                 const std::shared_ptr<Arena>& target, int streams, const TlsFiles& tls = {}) {
   const Token token = random_token();
   if (absl::Status status = receiver.expect(token, target, Deadline::max()); !status.ok()) {
     fail(status);
   }
   SendOptions options;
   options.streams = streams;
+  options.tls = tls;
   const std::unique_ptr<Sender> sender = value(Sender::prepare(source, endpoint, token, options));
   const double seconds = seconds_of([&] {
     value(sender->send());
@@ -149,6 +155,33 @@ double plain_memcpy(const Arena& source, Arena& target, int threads) {
   });
 }
 
+/// A node's certificate in a folder that goes with the program.
+class Identity {
+ public:
+  Identity() {
+    char pattern[] = "/tmp/state_bench_XXXXXX";
+    folder_ = mkdtemp(pattern) != nullptr ? pattern : "/nowhere";
+    const Credential ca = value(make_authority({unix_now_s(), 1}));
+    const Credential node = value(issue(ca, CertificateRole::kNode, {"node"}, {unix_now_s(), 1}));
+    files_ = {folder_ + "/ca.crt", folder_ + "/node.crt", folder_ + "/node.key"};
+    for (const auto& [file, text] : {std::pair(files_.ca, ca.certificate),
+                                     {files_.certificate, node.certificate},
+                                     {files_.key, node.key}}) {
+      if (absl::Status status = write_file(file, text); !status.ok()) fail(status);
+      chmod(file.c_str(), 0600);
+    }
+  }
+  ~Identity() { std::filesystem::remove_all(folder_); }
+  Identity(const Identity&) = delete;
+  Identity& operator=(const Identity&) = delete;
+
+  const TlsFiles& files() const { return files_; }
+
+ private:
+  std::string folder_;
+  TlsFiles files_;
+};
+
 void compare(uint64_t bytes, int rounds, const std::string& only) {
   const Layout layout = layout_of(bytes);
   const std::shared_ptr<Arena> source = arena_of(layout);
@@ -174,7 +207,7 @@ void compare(uint64_t bytes, int rounds, const std::string& only) {
     std::vector<double> moved_s;
     std::vector<double> plain_cpu;
     std::vector<double> moved_cpu;
-    std::vector<double> ratios;
+    std::vector<double> ratios, cpu_ratios;
     for (int i = 0; i < rounds; ++i) {
       // By turns first, so that neither always has the warmer caches.
       const auto once = [](const auto& work, std::vector<double>& wall, std::vector<double>& cpu) {
@@ -186,6 +219,7 @@ void compare(uint64_t bytes, int rounds, const std::string& only) {
       once(moved, moved_s, moved_cpu);
       if (i % 2 != 0) once(plain, plain_s, plain_cpu);
       ratios.push_back(plain_s.back() / moved_s.back());
+      cpu_ratios.push_back(plain_cpu.back() / moved_cpu.back());
     }
     const auto speed = [&](double seconds) { return total / seconds * 1e-9; };
     fmt::print(
@@ -193,7 +227,7 @@ void compare(uint64_t bytes, int rounds, const std::string& only) {
         plain_name, speed(median(plain_s)),
         speed(*std::min_element(plain_s.begin(), plain_s.end())), name, speed(median(moved_s)),
         speed(*std::min_element(moved_s.begin(), moved_s.end())), median(ratios),
-        median(plain_cpu) / median(moved_cpu));
+        median(cpu_ratios));
     std::fflush(stdout);
   };
   for (const int threads : {1, 2}) {
@@ -211,6 +245,26 @@ void compare(uint64_t bytes, int rounds, const std::string& only) {
         fmt::format("sockets, {} streams", streams), fmt::format("tcp, {} streams", streams),
         [&] { return plain_sockets(*source, *target, streams); },
         [&] { return move_once(*receiver, receiver->endpoints()[0], *source, target, streams); });
+  }
+  const Identity identity;
+  ReceiverOptions encrypted;
+  encrypted.tls = identity.files();
+  const std::unique_ptr<Receiver> by_tls = value(Receiver::listen(encrypted));
+  row(
+      "sockets, 2 streams", "tls, 2 streams", [&] { return plain_sockets(*source, *target, 2); },
+      [&] {
+        return move_once(*by_tls, by_tls->endpoints()[0], *source, target, 2, identity.files());
+      });
+  if (!ucx_status().ok()) return;
+  ReceiverOptions ucx;
+  ucx.addresses = {"ucx:127.0.0.1:0"};
+  const std::unique_ptr<Receiver> by_ucx = value(Receiver::listen(ucx));
+  for (const char* devices : {"shm", "tcp"}) {
+    setenv("UCX_TLS", devices, 1);
+    row(
+        "sockets, 1 streams", fmt::format("ucx over {}", devices),
+        [&] { return plain_sockets(*source, *target, 1); },
+        [&] { return move_once(*by_ucx, by_ucx->endpoints()[0], *source, target, 1); });
   }
 }
 
@@ -299,6 +353,7 @@ void churn(double seconds, uint64_t quota, size_t states) {
 int main(int argc, char** argv) {
   bool smoke = false;
   double churn_seconds = 0;
+  uint64_t mib = 0;
   std::string only;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--smoke") == 0) {
@@ -307,15 +362,19 @@ int main(int argc, char** argv) {
       churn_seconds = std::atof(argv[++i]);
     } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
       only = argv[++i];
+    } else if (std::strcmp(argv[i], "--mib") == 0 && i + 1 < argc) {
+      mib = static_cast<uint64_t>(std::max(1, std::atoi(argv[++i])));
     } else {
-      fmt::print(stderr, "usage: state_bench [--smoke] [--only shm|tcp] [--churn SECONDS]\n");
+      fmt::print(
+          stderr,
+          "usage: state_bench [--smoke] [--mib N] [--only shm|tcp|tls|ucx] [--churn SECONDS]\n");
       return 2;
     }
   }
   if (churn_seconds > 0) {
     churn(churn_seconds, smoke ? uint64_t{64} << 20 : uint64_t{8} << 30, smoke ? 20 : 200);
   } else {
-    compare(smoke ? uint64_t{32} << 20 : uint64_t{1} << 30, smoke ? 2 : 7, only);
+    compare((mib > 0 ? mib : smoke ? 32 : 1024) << 20, smoke ? 2 : 7, only);
   }
   return 0;
 }

@@ -24,6 +24,7 @@ from job import Job  # noqa: E402
 from local_agent import LocalAgent  # noqa: E402
 import train  # noqa: E402
 from monkeytree import Arena  # noqa: E402
+from monkeytree.collectives import tcp_store  # noqa: E402
 from state_files import save_files  # noqa: E402
 from state_timeline import draw  # noqa: E402
 
@@ -111,7 +112,7 @@ def file_way(model_arguments, dcp=False):
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-    store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+    store = tcp_store("127.0.0.1", 0, serve=True)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as scratch:
         path = os.path.join(scratch, "state")
         start = time.monotonic()

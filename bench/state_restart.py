@@ -14,12 +14,13 @@ import torch.distributed as dist  # noqa: E402
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../examples/training"))
 import train  # noqa: E402
+from monkeytree.collectives import tcp_store  # noqa: E402
 
 path, port = sys.argv[1:3]
 sys.argv = [sys.argv[0], "--out", "."] + sys.argv[3:]
 options = train.arguments()
 imported = time.monotonic()
-store = dist.TCPStore("127.0.0.1", int(port), None, False)
+store = tcp_store("127.0.0.1", int(port))
 dist.init_process_group("gloo", store=store, rank=1, world_size=2)
 joined = time.monotonic()
 torch.manual_seed(1)

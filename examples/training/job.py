@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-import torch.distributed as dist
+from monkeytree.collectives import tcp_store
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
@@ -19,7 +19,7 @@ class Job:
         self.out = out
         os.makedirs(out, exist_ok=True)
         # Lives here, so that it stays when ranks move.
-        self._store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+        self._store = tcp_store("127.0.0.1", 0, serve=True)
         self.processes = []
         for worker in range(ranks // ranks_per_worker):
             own = range(worker * ranks_per_worker, (worker + 1) * ranks_per_worker)

@@ -24,6 +24,16 @@ def rank_groups(tensor, pipeline, data):
             "data": lists(dp, data, lambda o, d: rank(o[0], o[1], d))}
 
 
+def tcp_store(address, port, serve=False, timeout_s=300.0):
+    """The store where ranks meet, served (at `port`, 0: any) or called. By the plain sockets that every
+    version and build of torch has."""
+    arguments = address, port, None, serve, datetime.timedelta(seconds=timeout_s), False
+    try:
+        return dist.TCPStore(*arguments, use_libuv=False)
+    except TypeError:  # before 2.1
+        return dist.TCPStore(*arguments)
+
+
 class World:
     """Logical ranks and the store where they meet. Ranks stay; hosts change under them."""
 
@@ -39,7 +49,7 @@ class World:
                 raise ValueError(f"groups {kind!r} do not hold each of {size} ranks once")
         self._address = address
         self._port = port
-        self._timeout = datetime.timedelta(seconds=timeout_s)
+        self._timeout_s = timeout_s
 
     @staticmethod
     def from_environment(groups=None):
@@ -57,7 +67,7 @@ class World:
 
     def _client(self):
         # One of its own each time: waiting in it does not block other users of the store.
-        return dist.TCPStore(self._address, self._port, None, False, self._timeout)
+        return tcp_store(self._address, self._port, timeout_s=self._timeout_s)
 
     def announce_successor(self, generation):
         """Says that this process will have its rank in that generation."""
@@ -90,7 +100,7 @@ class World:
     def _group(self, prefix, ranks, device_address):
         store = self._client()
         options = dist.ProcessGroupGloo._Options()
-        options._timeout = self._timeout
+        options._timeout = datetime.timedelta(seconds=self._timeout_s)
         if device_address:
             options._devices = [dist.ProcessGroupGloo.create_device(hostname=device_address)]
         else:

@@ -13,6 +13,7 @@ except ImportError:
 
 from monkeytree import StagingServer
 from monkeytree.checkpoint import ArenaReader, ArenaWriter, Memory, Staging, dcp
+from monkeytree.collectives import tcp_store
 
 
 def save(state, place, **options):
@@ -36,7 +37,7 @@ def drawn(seed):
 def empty():
     return {"weight": torch.zeros(300, 40), "slice": torch.zeros(20, 6),
             "half": torch.zeros(17, dtype=torch.bfloat16), "step": torch.tensor(0),
-            "none": torch.empty(0, 4), "rest": None}
+            "none": torch.empty(0, 4), "rest": {"lr": 0.0, "names": ["", ""]}}
 
 
 def of_rank(rank, port, endpoint, results):
@@ -44,7 +45,7 @@ def of_rank(rank, port, endpoint, results):
     from torch.distributed._shard.sharded_tensor import Shard, init_from_local_shards
 
     try:
-        store = dist.TCPStore("127.0.0.1", port, None, False)
+        store = tcp_store("127.0.0.1", port)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
 
         def sharded(own):
@@ -92,7 +93,7 @@ class CheckpointTest(unittest.TestCase):
 
     def test_two_ranks_and_another_sharding(self):
         server = StagingServer.start(quota_bytes=64 << 20)
-        store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+        store = tcp_store("127.0.0.1", 0, serve=True)
         context = multiprocessing.get_context("spawn")
         results = context.Queue()
         ranks = [context.Process(target=of_rank, args=(rank, store.port, server.endpoints[0],
