@@ -1,7 +1,9 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/diagnostics.h"
@@ -23,9 +25,13 @@ struct KubernetesFiles {
 /// Files of objects may be this large.
 inline constexpr uint64_t kMaxKubernetesBytes = uint64_t{2} << 30;
 
-/// Reads one list into `facts`; kinds that are not known are left out. False after an error.
+/// In which file each object was read, by its kind and key.
+using KubeSeen = std::map<std::pair<KubeKind, std::string>, std::string>;
+
+/// Reads one list, or a single object, into `facts`; kinds that are not known are left out. Objects
+/// that were `seen` before are warned of. False after an error.
 bool read_kube_list(const ReadBytes& read, std::string_view file, const KubeReadRules& rules,
-                    KubeFacts& facts, Diagnostics& diagnostics);
+                    KubeSeen& seen, KubeFacts& facts, Diagnostics& diagnostics);
 
 /// Reads all files, whatever is wrong with one of them, so that all findings come in one run.
 /// nullopt exactly when there was an error.

@@ -37,11 +37,12 @@ class KubernetesImportTest : public ::testing::Test {
     for (const auto& [key, item] : items_) text += (text.back() == '[' ? "" : ",\n") + item;
     text += "], \"kind\": \"List\"}";
     Diagnostics diagnostics;
+    KubeSeen seen;
     KubeFacts facts;
     Uplinks uplinks;
     uplinks.given = true;
     std::optional<KubeSnapshot> built;
-    if (read_kube_list(bytes_of(text), "o", reading_, facts, diagnostics)) {
+    if (read_kube_list(bytes_of(text), "o", reading_, seen, facts, diagnostics)) {
       built = build_kube_snapshot(facts, rules_, reading_, uplinks, "o", diagnostics);
     }
     findings_ = diagnostics.text();
@@ -298,8 +299,14 @@ TEST_F(KubernetesImportTest, UnknownKindsAndEndingPodsOccupyAndNoMore) {
   pod({"s-2", ""});
   EXPECT_EQ(shape(), "t.pod.r-1 1*8: n1!; t.pod.r-2 1*4: n5!; t.pod.s-0 1*8: n6!; ");
   EXPECT_EQ(fragmentation(build()->snapshot)[RackId(0)], 0);
+  TestPod told{"r-3", "n2", "RayCluster", "ray.io/v1", "r"};
+  told.annotations = R"("monkeytree/comment": "dp=2")";
+  EXPECT_THAT(findings_, ::testing::Not(HasSubstr("is not heeded")));
+  pod(told);
   EXPECT_EQ(build()->unmovable.at("t.pod.r-1"),
             "what the loss of a pod does to a RayCluster is not known");
+  EXPECT_THAT(findings_, HasSubstr("monkeytree/comment is not heeded on pods that nothing makes a "
+                                   "job of: t/r-3"));
 }
 
 TEST_F(KubernetesImportTest, PodsOnANodeAreOneWorkerAndAPartOfANodeStays) {
@@ -429,7 +436,8 @@ TEST_F(KubernetesImportTest, NodesOfNoRackAreListedAndLeftOut) {
   node({"c1", "", 0});
   EXPECT_EQ(racks(), "a: n3 n4; b: n5 n6 n7 n8; ");
   EXPECT_EQ(findings_,
-            "o: warning: nothing tells the rack of the nodes n[1-2]; they are left out\n");
+            "o: warning: nothing tells the rack of the nodes n[1-2] (without the label "
+            "rack); they are left out\n");
   pod({"s-0", "n1"});
   pod({"s-1", "n5"});
   EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1! n5; [n1 reserved 8]") << findings_;
@@ -439,7 +447,8 @@ TEST_F(KubernetesImportTest, WithoutAnyRackTheRefusalNamesWhatThereIs) {
   items_.clear();
   node({"n1", "", 8, R"("topology.k8s.aws/network-node-layer-3": "l3")"});
   EXPECT_EQ(shape(),
-            "o: nothing tells the rack of any of the 1 GPU nodes, n1; they have labels of: eks\n");
+            "o: nothing tells the rack of any of the 1 GPU nodes, n1 (without the label "
+            "rack); they have labels of: eks\n");
   rules_ = {"nope", "", {}};
   EXPECT_THAT(shape(),
               HasSubstr("racks: expected a rack label, or one of topograph, topograph-network, "
@@ -453,7 +462,7 @@ TEST_F(KubernetesImportTest, ARackIsItsFullPath) {
   node({"n3", "r1"});
   rules_.parent_labels = {"row"};
   EXPECT_EQ(racks(), "x/r1: n1; y/r1: n2; ");
-  EXPECT_THAT(findings_, HasSubstr("the rack of the nodes n3; they are left out"));
+  EXPECT_THAT(findings_, HasSubstr("the rack of the nodes n3 (without the label row); they"));
 }
 
 TEST_F(KubernetesImportTest, PresetsRunInTheirOwnDirections) {
@@ -506,6 +515,38 @@ TEST_F(KubernetesImportTest, KueuesTopologyNamesTheLevels) {
   EXPECT_THAT(shape(), HasSubstr("found default"));
 }
 
+TEST_F(KubernetesImportTest, WhereThereIsMovingJobsMustAskForIt) {
+  reading_.only_allowed = true;
+  pod({"s-0", "n1"});
+  pod({"s-1", "n5"});
+  EXPECT_EQ(build()->unmovable.at("t.statefulset.s"),
+            "it does not ask for it (annotation monkeytree/moves: allowed)");
+  TestPod one{"s-0", "n1"};
+  one.annotations = R"("monkeytree/moves": "allowed")";
+  pod(one);
+  pod({"s-1", "n5", "StatefulSet", "apps/v1", "s", 4});
+  pod({"s-2", "n5", "StatefulSet", "apps/v1", "s", 4});
+  EXPECT_TRUE(build()->unmovable.empty());
+  EXPECT_THAT(findings_, HasSubstr("it is several pods"));
+  // Sent to its node by us, it may go elsewhere; by its own word it may not.
+  items_.erase("pod s-2");
+  pod({"s-1", "n5"});
+  one.annotations += R"(, "monkeytree/successor-of": "1.1.0")";
+  one.spec = R"("nodeSelector": {"kubernetes.io/hostname": "n1"})";
+  pod(one);
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1 n5; ");
+  one.annotations = R"("monkeytree/moves": "allowed")";
+  pod(one);
+  EXPECT_EQ(shape(), "t.statefulset.s 1*8: n1! n5; ");
+}
+
+TEST_F(KubernetesImportTest, AllMissingLabelsAreNamed) {
+  rules_ = {"", "no/rack", {"rack", "no/row"}};
+  EXPECT_THAT(racks(), HasSubstr("(without the labels no/rack, no/row)"));
+  rules_ = {"", "no/rack", {"rack"}};
+  EXPECT_THAT(racks(), HasSubstr("(without the label no/rack)"));
+}
+
 TEST_F(KubernetesImportTest, HyperNodesOfTierOneAreRacks) {
   const auto hyper = [&](const std::string& name, int tier, const std::string& type,
                          const std::string& member) {
@@ -519,6 +560,11 @@ TEST_F(KubernetesImportTest, HyperNodesOfTierOneAreRacks) {
   hyper("top", 2, "HyperNode", R"({"exactMatch": {"name": "s1"}})");
   rules_ = {"hypernode", "", {}};
   EXPECT_EQ(racks(), "s0: n1; top/s1: n5 n6 n7 n8; ");
+  // As Go reads patterns: anywhere in the name. One that is none has no members.
+  hyper("s2", 1, "Node", R"({"regexMatch": {"pattern": "^n[23]$"}})");
+  hyper("s3", 1, "Node", R"({"regexMatch": {"pattern": "n(["}})");
+  hyper("top", 2, "HyperNode", R"({"regexMatch": {"pattern": "[12]"}})");
+  EXPECT_EQ(racks(), "s0: n1; top/s1: n5 n6 n7 n8; top/s2: n2 n3; ");
 }
 
 TEST_F(KubernetesImportTest, FaultsHaveFilesAndPathsAndComeInOneRun) {
@@ -556,17 +602,44 @@ TEST(KubernetesFiles, ListsOfTheServerAreReadAsWell) {
   const std::string text =
       R"({"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "n1",)"
       R"("labels": {"rack": "a"}}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}}]})";
+  KubeSeen seen;
   KubeFacts facts;
   Diagnostics diagnostics;
-  EXPECT_TRUE(read_kube_list(bytes_of(text), "o", {}, facts, diagnostics)) << diagnostics.text();
+  EXPECT_TRUE(read_kube_list(bytes_of(text), "o", {}, seen, facts, diagnostics))
+      << diagnostics.text();
   EXPECT_EQ(facts.nodes.at("n1").gpus, 8);
   const std::string sorted =
       R"({"apiVersion": "v1", "items": [{"metadata": {"name": "n2"}, "status":)"
       R"({"allocatable": {"nvidia.com/gpu": "4"}}}], "kind": "NodeList"})";
-  EXPECT_TRUE(read_kube_list(bytes_of(sorted), "o", {}, facts, diagnostics)) << diagnostics.text();
+  EXPECT_TRUE(read_kube_list(bytes_of(sorted), "o", {}, seen, facts, diagnostics))
+      << diagnostics.text();
   EXPECT_EQ(facts.nodes.at("n2").gpus, 4);
-  EXPECT_FALSE(read_kube_list(bytes_of("{}"), "o", {}, facts, diagnostics));
+  EXPECT_FALSE(read_kube_list(bytes_of("{}"), "o", {}, seen, facts, diagnostics));
   EXPECT_THAT(diagnostics.text(), HasSubstr("no field \"items\""));
+}
+
+TEST(KubernetesFiles, ASingleObjectAndAMarkOfByteOrderAreRead) {
+  KubeSeen seen;
+  KubeFacts facts;
+  Diagnostics diagnostics;
+  const std::string node =
+      R"({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}, "status":)"
+      R"({"allocatable": {"nvidia.com/gpu": "8"}}})";
+  EXPECT_TRUE(read_kube_list(bytes_of("\xEF\xBB\xBF" + node), "one", {}, seen, facts, diagnostics))
+      << diagnostics.text();
+  EXPECT_EQ(facts.nodes.at("n1").gpus, 8);
+  EXPECT_EQ(diagnostics.text(), "");
+  // The same in another file: it is read, and said.
+  const std::string list = R"({"kind": "List", "items": [)" + node + "]}";
+  EXPECT_TRUE(read_kube_list(bytes_of(list), "two", {}, seen, facts, diagnostics));
+  EXPECT_THAT(diagnostics.text(), HasSubstr("two:1: /items/0"));
+  EXPECT_THAT(diagnostics.text(), HasSubstr("\"n1\" stands there in one as well, the last counts"));
+  for (const char* bad : {"\xEF\xBB", "\xEF\xBB\xBF", "\xEF\xBB\xBF\xEF\xBB\xBF{}",
+                          R"({"kind": "Node", "apiVersion": "v1", "metadata": {}})"}) {
+    Diagnostics faults;
+    EXPECT_FALSE(read_kube_list(bytes_of(bad), "o", {}, seen, facts, faults)) << bad;
+    EXPECT_TRUE(faults.has_errors());
+  }
 }
 
 }  // namespace

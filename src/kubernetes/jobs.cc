@@ -62,6 +62,7 @@ class JobsBuilder {
       }
       PodPlace place = place_of(pod, facts_);
       if (!place.known) {
+        if (pod.annotations.get(kCommentAnnotation)) unread_.push_back(pod.key());
         add_occupant(pod, place.job, place.keeps);
       } else {
         std::vector<PlacedPod>& pods = by_job_[place.job];
@@ -180,6 +181,10 @@ class JobsBuilder {
   }
 
   void report() {
+    if (!unread_.empty()) {
+      warning(fmt::format("{} is not heeded on pods that nothing makes a job of: {}",
+                          kCommentAnnotation, listed(unread_)));
+    }
     if (!silent_.empty()) {
       diagnostics_.note(
           source_, 0, "",
@@ -212,7 +217,7 @@ class JobsBuilder {
   std::map<std::string, std::vector<PlacedPod>> by_job_;
   std::map<std::string, const KubeWorkload*> workloads_;  ///< by job
   std::vector<KubeJob> jobs_;
-  std::vector<std::string> silent_, unranked_;
+  std::vector<std::string> silent_, unranked_, unread_;
 };
 
 }  // namespace

@@ -96,6 +96,8 @@ KubeHyperNode read_hyper_node(element object) {
   for (const element member : kube_items(kube_at(object, {"spec", "members"}))) {
     const std::string exact(kube_text(member, {"selector", "exactMatch", "name"}));
     const bool node = kube_text(member, {"type"}) == "Node";
+    const std::string pattern(kube_text(member, {"selector", "regexMatch", "pattern"}));
+    if (!pattern.empty()) (node ? out.node_patterns : out.hyper_patterns).push_back(pattern);
     if (!exact.empty()) (node ? out.nodes : out.hyper_nodes).push_back(exact);
     if (const auto labels = kube_at(member, {"selector", "labelMatch"}); labels && node) {
       out.node_labels.emplace_back(*labels, /*empty_matches=*/false);

@@ -105,13 +105,14 @@ struct KubeTopology {
   friend bool operator==(const KubeTopology&, const KubeTopology&) = default;
 };
 
-/// Volcano's part of a fabric. Members by regular expression are not read.
+/// Volcano's part of a fabric.
 struct KubeHyperNode {
   std::string name;
-  int64_t tier = 0;                       ///< 1 is a leaf
-  std::vector<std::string> nodes;         ///< members by exact name
-  std::vector<std::string> hyper_nodes;   ///< members by exact name
-  std::vector<KubeSelector> node_labels;  ///< members by their labels
+  int64_t tier = 0;                                        ///< 1 is a leaf
+  std::vector<std::string> nodes;                          ///< members by exact name
+  std::vector<std::string> hyper_nodes;                    ///< members by exact name
+  std::vector<KubeSelector> node_labels;                   ///< members by their labels
+  std::vector<std::string> node_patterns, hyper_patterns;  ///< members by regular expressions
   friend bool operator==(const KubeHyperNode&, const KubeHyperNode&) = default;
 };
 

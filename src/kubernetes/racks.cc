@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/json.h"
+#include "kubernetes/hyper_nodes.h"
 
 namespace monkeytree {
 namespace {
@@ -43,26 +43,6 @@ std::string listed(const std::vector<std::string>& names) {
   std::string out;
   for (const std::string& name : names) out += (out.empty() ? "" : ", ") + printable(name);
   return out;
-}
-
-bool holds(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-/// Path of a hyper node from the root, by the names of those that hold it.
-std::string hyper_path(const KubeFacts& facts, const KubeHyperNode& leaf) {
-  std::string path = leaf.name;
-  const KubeHyperNode* at = &leaf;
-  std::set<std::string_view> seen = {at->name};
-  while (true) {
-    const KubeHyperNode* parent = nullptr;
-    for (const auto& [name, candidate] : facts.hyper_nodes) {
-      if (holds(candidate.hyper_nodes, at->name)) parent = &candidate;
-    }
-    if (parent == nullptr || !seen.insert(parent->name).second) return path;
-    path.insert(0, parent->name + "/");
-    at = parent;
-  }
 }
 
 }  // namespace
@@ -146,20 +126,7 @@ RackFinder::RackFinder(const KubeRackRules& rules, const KubeFacts& facts) {
     }
   } else if (rules.source == kHyperNode) {
     hyper_ = true;
-    for (const auto& [name, hyper] : facts.hyper_nodes) {
-      if (hyper.tier != 1) continue;
-      const std::string path = hyper_path(facts, hyper);
-      for (const std::string& node : hyper.nodes) hyper_racks_.emplace(node, path);
-      if (hyper.node_labels.empty()) continue;
-      for (const auto& [node_name, node] : facts.nodes) {
-        const auto selects = [&](const KubeSelector& labels) {
-          return labels.matches(node.labels);
-        };
-        if (std::any_of(hyper.node_labels.begin(), hyper.node_labels.end(), selects)) {
-          hyper_racks_.emplace(node_name, path);
-        }
-      }
-    }
+    hyper_racks_ = hyper_node_racks(facts);
   } else {
     labels_ = {rules.rack_label};
     labels_.insert(labels_.end(), rules.parent_labels.begin(), rules.parent_labels.end());
@@ -187,6 +154,21 @@ std::string RackFinder::rack_of(const KubeNode& node) const {
     path.insert(0, path.empty() ? value : fmt::format("{}/", value));
   }
   return path;
+}
+
+std::vector<std::string> RackFinder::missing(const KubeNode& node) const {
+  std::vector<std::string> out;
+  // Where the depth differs, a parent may be missing above the last one that is there.
+  bool needed = !any_depth_;
+  for (auto label = labels_.rbegin(); label != labels_.rend(); ++label) {
+    if (node.labels.get(*label).value_or("").empty()) {
+      if (needed || std::next(label) == labels_.rend()) out.push_back(*label);
+    } else {
+      needed = true;
+    }
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
 }
 
 bool RackFinder::places(std::string_view label) const {

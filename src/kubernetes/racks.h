@@ -48,6 +48,8 @@ class RackFinder {
   /// The rack's whole path from the root, "block1/rack7", since names repeat between blocks; ""
   /// where the node does not say.
   std::string rack_of(const KubeNode& node) const;
+  /// Of the labels that would tell it, those that the node lacks, leaf to root.
+  std::vector<std::string> missing(const KubeNode& node) const;
   /// True where a node is in one rack or another by this label, or by being itself.
   bool places(std::string_view label) const;
 

@@ -118,18 +118,32 @@ class Builder {
     }
     std::erase_if(nowhere_, [&](const std::string& name) { return in_use_.contains(name); });
     if (!nowhere_.empty()) {
-      warning(fmt::format("nothing tells the rack of the nodes {}; they are left out",
-                          nodes_text(nowhere_)));
+      warning(fmt::format("nothing tells the rack of the nodes {}{}; they are left out",
+                          nodes_text(nowhere_), lacking(nowhere_)));
     }
     return true;
   }
 
+  /// " (without the labels a, b)": all that some of the nodes lack.
+  std::string lacking(const std::vector<std::string>& names) const {
+    std::set<std::string> labels;
+    for (const std::string& name : names) {
+      const auto node = facts_.nodes.find(name);
+      if (node == facts_.nodes.end()) continue;
+      for (const std::string& label : racks_.missing(node->second)) labels.insert(label);
+    }
+    if (labels.empty()) return "";
+    std::string list;
+    for (const std::string& label : labels) list += (list.empty() ? "" : ", ") + printable(label);
+    return fmt::format(" (without the label{} {})", labels.size() == 1 ? "" : "s", list);
+  }
+
   /// Without a single rack there is no snapshot. False.
   bool refuse(size_t gpu_nodes) {
-    std::string message = gpu_nodes == 0
-                              ? fmt::format("no node has {}", printable(reading_.gpu_resource))
-                              : fmt::format("nothing tells the rack of any of the {} GPU nodes, {}",
-                                            gpu_nodes, nodes_text(nowhere_));
+    std::string message =
+        gpu_nodes == 0 ? fmt::format("no node has {}", printable(reading_.gpu_resource))
+                       : fmt::format("nothing tells the rack of any of the {} GPU nodes, {}{}",
+                                     gpu_nodes, nodes_text(nowhere_), lacking(nowhere_));
     std::string seen;
     for (const std::string& preset : presets_seen(facts_)) {
       seen += (seen.empty() ? "" : ", ") + preset;
@@ -151,9 +165,9 @@ class Builder {
     }
     if (names.empty()) return;
     warning(
-        fmt::format("pods of jobs are on nodes whose rack nothing tells: {}; they stand in the "
+        fmt::format("pods of jobs are on nodes whose rack nothing tells: {}{}; they stand in the "
                     "rack {}, whose bound is not checked and whose workers do not move",
-                    nodes_text(names), quote(snapshot_.racks[unplaced_].name)));
+                    nodes_text(names), lacking(names), quote(snapshot_.racks[unplaced_].name)));
   }
 
   /// Groups of a job that are on a node, to find those that share it.

@@ -3,3 +3,5 @@ monkeytree_fuzzer(kubernetes_objects_fuzz
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/kubernetes_objects_fuzz.cc USES monkeytree_kubernetes)
 monkeytree_fuzzer(kubernetes_watch_fuzz
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/kubernetes_watch_fuzz.cc USES monkeytree_kubernetes)
+monkeytree_fuzzer(kubernetes_admission_fuzz
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/kubernetes_admission_fuzz.cc USES monkeytree_kubernetes)

@@ -32,9 +32,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   Diagnostics diagnostics;
+  KubeSeen seen;
   KubeFacts facts;
   const KubeReadRules reading;
-  if (!read_kube_list(bytes_of(text), "o", reading, facts, diagnostics)) {
+  if (!read_kube_list(bytes_of(text), "o", reading, seen, facts, diagnostics)) {
     if (!diagnostics.has_errors()) std::abort();
     return 0;
   }
