@@ -163,7 +163,7 @@ def main():
         training.reduce_gradients()
         optimizer.step()
         scheduler.step()
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         log.write(json.dumps({"iteration": training.iteration, "loss": loss.item().hex(),
                               "pid": os.getpid()}) + "\n")
         training.step()
