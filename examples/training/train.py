@@ -118,6 +118,7 @@ def arguments(words=None):
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--optimizer", choices=("adamw", "sgd", "zero"), default="adamw")
+    parser.add_argument("--reducer", choices=("ordered", "ring"), default="ordered")
     parser.add_argument("--gates", type=gates, nargs="*", default=[], metavar="ITERATION[-LAST]",
                         help="iterations before which to wait for the file OUT/go-ITERATION")
     options = parser.parse_args(words)
@@ -150,7 +151,8 @@ def main():
         optimizer = make(model.parameters())
         scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 7, 0.9)
     data = Data(world.rank, options.words, options.length, options.batch)
-    training = Migratable(model, optimizer, world, schedulers=[scheduler], state={"data": data})
+    training = Migratable(model, optimizer, world, schedulers=[scheduler], state={"data": data},
+                          reducer=options.reducer)
     training.start()
     log = open(os.path.join(options.out, f"rank-{world.rank}.jsonl"), "a", buffering=1)
     while training.iteration < options.iterations:

@@ -5,6 +5,8 @@ import datetime
 import torch
 import torch.distributed as dist
 
+from .ring import Ring
+
 
 def rank_groups(tensor, pipeline, data):
     """The lists of ranks of a grid in which the tensor-parallel index runs fastest, then the
@@ -87,14 +89,21 @@ class World:
         """The ranks of this rank's group of a kind, in order."""
         return next(ranks for ranks in self.groups[kind] if self.rank in ranks)
 
-    def group(self, generation, device_address=""):
+    def group(self, generation, device_address="", ring=None):
         """The group of all ranks of a generation, with those of the kinds of `groups` within it;
-        returns when all have come."""
+        returns when all have come. `ring`: the kind whose groups get rings of connections; "": that
+        of all ranks."""
         prefix = "monkeytree/" + (generation or "first")
         whole = self._group(prefix, list(range(self.size)), device_address)
         for kind in sorted(self.groups):
             ranks = self.own(kind)
             whole.groups[kind] = self._group(f"{prefix}/{kind}/{ranks[0]}", ranks, device_address)
+        if ring is not None:
+            ranks = self.own(ring) if ring else list(range(self.size))
+            own = whole.groups[ring] if ring else whole
+            own.ring = Ring(self._client(), f"{prefix}/{ring}/{ranks[0]}", ranks.index(self.rank),
+                            len(ranks), device_address or self._own_address(),
+                            self._timeout.total_seconds())
         return whole
 
     def _group(self, prefix, ranks, device_address):
@@ -126,6 +135,7 @@ class Group:
         self._group = group
         self._store = store  # lives as long as the group
         self.groups = {}  # by kind, of the group of all ranks
+        self.ring = None
 
     @property
     def rank(self):
@@ -136,13 +146,20 @@ class Group:
         return self._group.size()
 
     def maximum(self, tensor):
+        if self.ring:
+            self.ring.maximum(tensor)
+            return
         options = dist.AllreduceOptions()
         options.reduceOp = dist.ReduceOp.MAX
         self._group.allreduce([tensor], options).wait()
 
-    def ring_sum(self, tensor):
-        """An all-reduce whose order of addition is the library's: it changes with the ring."""
-        self._group.allreduce([tensor]).wait()
+    def sum(self, tensor):
+        """An all-reduce: by the ring, where there is one, in an order of addition that never
+        changes; otherwise as the library sees fit."""
+        if self.ring:
+            self.ring.all_reduce(tensor)
+        else:
+            self._group.allreduce([tensor]).wait()
 
     def exchange(self, out, given):
         """Piece r of `given` goes to rank r; piece r of `out` comes from it."""
@@ -182,7 +199,7 @@ class Reducer:
     ranks, and gives the sum to all. The result does not depend on where ranks are, bit by bit. It
     moves 2 (n − 1) / n of the gradients' bytes a rank, as a ring all-reduce does: no extra traffic,
     but n − 1 messages at once in place of a ring, and memory for one more copy of the gradients.
-    `ring`: the library's all-reduce.
+    Otherwise the sum of the group: by its ring, or the library's all-reduce.
     """
 
     def __init__(self, parameters, ordered=True):
@@ -219,7 +236,7 @@ class Reducer:
             if group.size == 1:
                 continue
             if not self.ordered:
-                group.ring_sum(flat)
+                group.sum(flat)
                 flat.div_(group.size)
                 continue
             share = flat.numel() // group.size

@@ -175,8 +175,8 @@ class _Speaker:
         self._tell("go", generation, self.address)
         return generation
 
-    def start(self):
-        self._worker.start()
+    def start(self, wait_s=0):
+        self._worker.start(wait_s)
 
     def word(self):
         return self._worker.word()
@@ -244,7 +244,7 @@ class _Sibling:
         self.successor_of = ""
         return generation
 
-    def start(self):
+    def start(self, wait_s=0):
         pass
 
     def word(self):

@@ -25,6 +25,7 @@ from .collectives import Reducer, World, rank_groups  # noqa: F401
 from .worker import Worker
 
 _LENGTH = 8
+_AGENT_S = 5  # to wait for the agent's first word, where there is an agent
 # For a successor, of each rank of the worker: the bytes that its objects have in the arena.
 _OBJECT_BYTES = "MONKEYTREE_OBJECT_BYTES"
 
@@ -111,8 +112,10 @@ class Migratable:
     beyond that, no migration can stop the job, and training goes on.
 
     Bit-identity with a run that never moves needs sums in an order that does not change with the
-    placement: `reducer="ordered"`. `reducer="ring"` and models wrapped in DistributedDataParallel
-    are refused unless `may_differ`.
+    placement: `reducer="ordered"`, by the library's messages between all ranks, or
+    `reducer="ring"`, by connections of our own from each rank to the next, which keep to the uplinks
+    that the controller gives them. `reducer="library"`, its all-reduce, and models wrapped in
+    DistributedDataParallel are refused unless `may_differ`.
 
     Where `world` has groups, gradients are reduced within those of kind `replicas`, whose ranks hold
     the same parameters; the others are the model's to use (`training.group.groups`).
@@ -128,11 +131,11 @@ class Migratable:
                     "a process, so sums after a move differ: give the plain model and call "
                     "reduce_gradients(), or pass may_differ=True")
             model = model.module
-        if reducer not in ("ordered", "ring"):
-            raise ValueError(f"reducer {reducer!r}: expected 'ordered' or 'ring'")
-        if reducer == "ring" and not may_differ:
-            raise ValueError("the ring's order of addition follows the placement, so sums after a "
-                             "move may differ: use reducer='ordered', or pass may_differ=True")
+        if reducer not in ("ordered", "ring", "library"):
+            raise ValueError(f"reducer {reducer!r}: expected 'ordered', 'ring' or 'library'")
+        if reducer == "library" and not may_differ:
+            raise ValueError("the library chooses its order of addition, so sums after a move may "
+                             "differ: use reducer='ring' or 'ordered', or pass may_differ=True")
         if world.groups and replicas not in world.groups:
             raise ValueError(f"the world has no groups {replicas!r}, only {sorted(world.groups)}")
         if world.groups and isinstance(optimizer, ShardedOptimizer):
@@ -141,6 +144,8 @@ class Migratable:
         self.optimizer = optimizer
         self.world = world
         self._replicas_kind = replicas
+        # Whose groups are rings, as of World.group().
+        self._ring = None if reducer != "ring" else replicas if world.groups else ""
         self.iteration = 0
         self.group = None
         self.last_pause = None  # the last pause: when, and seconds to commit, stand still, join
@@ -220,7 +225,7 @@ class Migratable:
     def _replica_set(self):
         """A name that workers share whose buffers of the model and the optimiser hold the same; "" where
         sums may differ by the place of a rank."""
-        if not self._reducer.ordered:
+        if not self._reducer.ordered and self._ring is None:
             return ""
         ranks = self.world.local.ranks if self.world.local else [self.world.rank]
         alike = [next(each for each in self.world.groups[self._replicas_kind] if rank in each)[0]
@@ -378,7 +383,7 @@ class Migratable:
 
             def build():
                 try:
-                    result["group"] = self.world.group(generation, self.worker.address)
+                    result["group"] = self.world.group(generation, self.worker.address, self._ring)
                 except RuntimeError as error:
                     result["error"] = error
 
@@ -394,9 +399,25 @@ class Migratable:
             self._building.pop(generation, None)
         if "error" in result:
             raise result["error"]
+        if self.group and self._replicas().ring:
+            self._replicas().ring.close()
         self.group = result["group"]
+        self._replicas_joined()
         if isinstance(self.optimizer, ShardedOptimizer):
             self.optimizer.group = self.group
+
+    def _replicas_joined(self):
+        """Asks the agent for the source port of the ring's connection, in place of the last one's.
+        Ranks that share a worker are not asked for: their connections take any port."""
+        ring = self._replicas().ring
+        if ring and self.world.local is None:
+            self.worker.set_flows([ring.to])
+
+    def _keep_to_uplink(self):
+        """The ring's connection is made anew where the agent has found a port for its route."""
+        ring = self._replicas().ring
+        if ring and self.world.local is None:
+            ring.leave_from(self.worker.source_port(ring.to))
 
     # The loop.
 
@@ -406,7 +427,8 @@ class Migratable:
         no tensor has no room in the arena, or cannot be carried."""
         if not self.worker.successor_of:
             self._check_objects()
-        self.worker.start()
+        # The agent knows the address that reaches the fabric, which a ring should have.
+        self.worker.start(0 if self._ring is None else _AGENT_S)
         if self.worker.successor_of:
             self._build(self.worker.successor_of)
             self.worker.wait_for_state()
@@ -441,6 +463,7 @@ class Migratable:
         # All ranks see the same word, so all are here, whatever they know of cancels.
         refusal = self._why_nobody_pauses() if word != 0 else ""
         if not self.worker.boundary(self.iteration, word, refusal):
+            self._keep_to_uplink()
             return
         self.worker.commit(self.iteration)
         committed = time.monotonic()

@@ -22,7 +22,7 @@ UNFIT_RETRY_S = 30  # where the agent refuses, or there is no hello to say
 _ASKED = {"welcome": {}, "refused": {"why": str}, "expect": {"migration": str},
           "pause": {"migration": str}, "restore": {"migration": str, "epoch": int},
           "resume": {"migration": str}, "retire": {"migration": str}, "release": {"migration": str},
-          "cancel": {"migration": str}}
+          "cancel": {"migration": str}, "ports": {"flows": list}}
 
 
 def migration_word(migration):
@@ -75,6 +75,8 @@ class Worker:
         self._refused = collections.deque(maxlen=64)  # (word, why): a rank could not pause
         self._last_progress = 0.0
         self.replicas = ""  # the same in all workers whose replicated buffers hold the same
+        self._flows = []  # (address, port) that the rings of the worker go on to, by ring
+        self._ports = {}  # by (address, port): the source port of the route
         self.for_successor = {}  # of the environment, beside that of this process
         self.successor_of = os.environ.get("MONKEYTREE_SUCCESSOR_OF", "")
         self.phase = "waiting" if self.successor_of else "running"
@@ -84,11 +86,12 @@ class Worker:
         self.address = ""  # of this node, that reaches the fabric; "" where not known
         self.ending = False
 
-    def start(self, wait=False):
-        """Connects in the background and keeps connected; `wait` for the first welcome."""
+    def start(self, wait_s=0):
+        """Connects in the background and keeps connected; waits for the first welcome so long at
+        most, where there is an agent."""
         threading.Thread(target=self._run, name="monkeytree-agent", daemon=True).start()
-        if wait:
-            self._welcomed.wait()
+        if wait_s and os.path.exists(self._path):
+            self._welcomed.wait(wait_s)
 
     # For the training loop.
 
@@ -115,6 +118,19 @@ class Worker:
                 self._last_progress = now
                 self._send({"type": "progress", "iteration": iteration})
             return False
+
+    def set_flows(self, flows):
+        """The (address, port) to which each ring of this worker now sends; the agent finds the ports
+        to send from."""
+        with self._changed:
+            self._flows = list(flows)
+            self._ports = {to: port for to, port in self._ports.items() if to in self._flows}
+            self._say_flows()
+
+    def source_port(self, to):
+        """From which port to send there; None where the agent has not said, or knows none."""
+        with self._changed:
+            return self._ports.get(to)
 
     def commit(self, iteration):
         """All of the state lies in the arena."""
@@ -169,6 +185,10 @@ class Worker:
         return self.phase == "paused" and (
             self.migration == migration or
             (not self.migration and self._stopped_by == migration_word(migration)))
+
+    def _say_flows(self):
+        self._send({"type": "flows", "flows": [{"ring": ring, "to": to[0], "port": to[1]}
+                                               for ring, to in enumerate(self._flows)]})
 
     def _say_paused(self):
         self._send({"type": "paused", "migration": self.migration, "iteration": self.iteration,
@@ -320,6 +340,14 @@ class Worker:
         self.address = str(message.get("address", ""))
         self._refused_hello = False
         self._welcomed.set()
+        if self._flows:
+            self._say_flows()
+
+    def _asked_to_ports(self, message):
+        for flow in message["flows"]:
+            to = (str(flow["to"]), int(flow["port"]))
+            if to in self._flows:
+                self._ports[to] = int(flow["source_port"]) or None
 
     def _asked_to_refused(self, message):
         self._say(f"the agent refuses: {message['why']}")

@@ -13,9 +13,9 @@ GATES = (5, 10, 15, 20)  # a move begins at each in turn, so that no test depend
 class MoveTest(JobCase):
     plain = {}
 
-    def start(self, name, optimizer, gates=GATES, **options):
-        return self.start_job(name, "--optimizer", optimizer, iterations=ITERATIONS, gates=gates,
-                              **options)
+    def start(self, name, optimizer, gates=GATES, more=(), **options):
+        return self.start_job(name, "--optimizer", optimizer, *more, iterations=ITERATIONS,
+                              gates=gates, **options)
 
     def unmoved(self, optimizer):
         if optimizer not in MoveTest.plain:
@@ -54,6 +54,15 @@ class MoveTest(JobCase):
         self.move(job, agent, 1, "m1")
         self.move(job, agent, 3, "m2")
         self.check(job, "zero")
+
+    def test_a_ring_of_connections(self):
+        plain, _ = self.start("ring-unmoved", "adamw", gates=(), more=("--reducer", "ring"))
+        job, agent = self.start("ring", "adamw", more=("--reducer", "ring"))
+        self.move(job, agent, 2, "m1")
+        self.move(job, agent, 0, "m2")
+        wanted, got = self.result(plain), self.result(job)
+        self.assertEqual(wanted, got)
+        self.assertNotEqual(wanted[0][0], self.unmoved("adamw")[0][0])  # another order of addition
 
     def test_state_comes_from_replicas(self):
         job, agent = self.start("replicas", "adamw", transport="tcp")

@@ -44,6 +44,13 @@ class Link:
             if message["type"] != "progress":
                 return message["type"], message.get("migration")
 
+    def hear_all(self):
+        """The next packet, whole."""
+        return json.loads(self._connection.recv(64 << 10))
+
+    def close(self):
+        self._connection.close()
+
     def ended(self):
         while self._connection.recv(64 << 10):
             pass
@@ -110,6 +117,26 @@ class WorkerTest(unittest.TestCase):
         join = self.pausing(worker)
         self.assertEqual(link.hear(), ("paused", migration))
         return join
+
+    def test_flows_are_told_and_ports_heard(self):
+        worker, link = self.connected()
+        to = ("10.1.0.2", 40123)
+        worker.set_flows([to])
+        self.assertEqual(link.hear_all(), {"type": "flows", "flows": [
+            {"ring": 0, "to": "10.1.0.2", "port": 40123}]})
+        self.assertIsNone(worker.source_port(to))
+        other = {"ring": 0, "to": "10.1.0.2", "port": 5, "source_port": 7}
+        link.say(type="ports", flows=[{**other, "port": 40123, "source_port": 26961}, other])
+        self.waits_until(lambda: worker.source_port(to) == 26961)
+        self.assertIsNone(worker.source_port(("10.1.0.2", 5)))  # no flow of its own
+        link.say(type="ports", flows=[{**other, "port": 40123, "source_port": 0}])
+        self.waits_until(lambda: worker.source_port(to) is None)
+        # The next agent is told as well.
+        link.close()
+        again = self.link()
+        self.assertEqual(again.hear_all()["flows"][0]["port"], 40123)
+        worker.set_flows([])
+        self.assertEqual(again.hear_all(), {"type": "flows", "flows": []})
 
     # Orders.
 

@@ -69,6 +69,7 @@ absl::Status Agent::set_up() {
   workers.settle = options_.settle;
   workers.job_of = options_.job_of;
   workers.changed = [this] { note_change(); };
+  workers.flows_changed = options_.on_flows;
   absl::StatusOr<std::unique_ptr<Workers>> listening = Workers::listen(std::move(workers));
   if (!listening.ok()) return listening.status();
   workers_ = *std::move(listening);

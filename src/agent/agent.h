@@ -34,6 +34,8 @@ struct AgentOptions {
   std::string routes_file;  ///< where route instructions are written; "": nowhere
   /// Told of route instructions when they come; returns at once.
   std::function<void(const std::vector<RouteInstruction>&)> on_routes;
+  /// Told of what the rings of workers send when it changes; returns at once.
+  std::function<void(const std::map<WorkerName, WorkerFlows>&)> on_flows;
   /// Remembers the highest fence, so that a restart does not let an older controller in; "": only
   /// in memory.
   std::string fence_file;
@@ -75,6 +77,9 @@ class Agent {
 
   void apply_routes(const std::vector<RouteInstruction>& routes);
   std::vector<RouteInstruction> routes() const;
+  void tell_ports(const WorkerName& name, const AgentPorts& ports) {
+    workers_->tell_ports(name, ports);
+  }
 
   /// Makes running perform() calls end soon.
   void stop();

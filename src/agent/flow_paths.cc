@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <set>
 #include <utility>
 
 #include "base/file.h"
@@ -26,11 +27,12 @@ std::optional<uint32_t> resolve_node(const std::string& node) {
 absl::Status fill_ports(PathSource& source, PortCache& cache, std::vector<FlowPort>& flows) {
   absl::Status status = cache.verify(source).status();
   for (FlowPort& flow : flows) {
+    if (flow.route.uplink < 0) continue;
     flow.header.source_port = cache.find(flow.header, flow.route.uplink).value_or(0);
     if (flow.header.source_port != 0 || !status.ok()) continue;
     PortSearch search;
     search.flow = flow.header;
-    search.range = kRocePorts;
+    search.range = flow.header.protocol == Protocol::kTcp ? kTcpPorts : kRocePorts;
     const std::vector<int> wanted = {flow.route.uplink};
     const absl::StatusOr<PortsFound> found = find_ports(source, search, wanted);
     if (!found.ok()) {
@@ -47,38 +49,61 @@ absl::Status fill_ports(PathSource& source, PortCache& cache, std::vector<FlowPo
 FlowPaths::FlowPaths(std::unique_ptr<PathSource> source, Options options)
     : source_(std::move(source)), options_(std::move(options)), thread_([this] { run(); }) {}
 
-FlowPaths::~FlowPaths() {
+FlowPaths::~FlowPaths() { stop(); }
+
+void FlowPaths::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
-void FlowPaths::set_routes(std::vector<PreviousRoute> routes) {
+void FlowPaths::change(const std::function<void(Wanted&)>& how) {
   {
     const std::lock_guard lock(mutex_);
-    routes_ = std::move(routes);
-    new_routes_ = true;
+    how(wanted_);
+    changed_ = true;
   }
   wake_.notify_all();
 }
 
+void FlowPaths::set_routes(std::vector<PreviousRoute> routes) {
+  change([&](Wanted& wanted) {
+    wanted.routes = std::move(routes);
+    wanted.routes_came = true;
+  });
+}
+
+void FlowPaths::set_flows(std::map<WorkerName, WorkerFlows> flows) {
+  change([&](Wanted& wanted) {
+    wanted.flows = std::move(flows);
+    wanted.tell_all = true;
+  });
+}
+
+void FlowPaths::on_ports(std::function<void(const WorkerName&, const AgentPorts&)> tell) {
+  change([&](Wanted& wanted) {
+    wanted.tell = std::move(tell);
+    wanted.tell_all = true;
+  });
+}
+
 void FlowPaths::run() {
   std::unique_lock lock(mutex_);
-  bool told = false;  // before the first routes the file is left as it is
   while (!stop_) {
-    if (!new_routes_) {
-      wake_.wait_for(lock, options_.recheck, [this] { return stop_ || new_routes_; });
+    if (!changed_) {
+      wake_.wait_for(lock, options_.recheck, [this] { return stop_ || changed_; });
     }
     if (stop_) return;
-    told |= new_routes_;
-    new_routes_ = false;
-    if (!told) continue;
-    const std::vector<PreviousRoute> routes = routes_;
+    changed_ = false;
+    const Wanted wanted = wanted_;
+    wanted_.tell_all = false;
+    // Before the first routes the file is left as it is, and connections as the kernel makes them.
+    if (!wanted.routes_came) continue;
     lock.unlock();
-    update(routes);
+    update(wanted);
     lock.lock();
   }
 }
@@ -100,12 +125,66 @@ std::vector<FlowPort> FlowPaths::flows_of(const std::vector<PreviousRoute>& rout
   return flows;
 }
 
-void FlowPaths::update(const std::vector<PreviousRoute>& routes) {
-  std::vector<FlowPort> flows = flows_of(routes);
+/// A connection for each flow of each worker, in their order; uplink -1 where it has no route.
+std::vector<FlowPort> FlowPaths::connections_of(const Wanted& wanted) const {
+  std::vector<FlowPort> out;
+  for (const auto& [name, told] : wanted.flows) {
+    for (const WorkerFlow& flow : told.flows) {
+      FlowPort& made = out.emplace_back();
+      made.header = {options_.source_address, parse_ipv4(flow.to).value_or(0), Protocol::kTcp, 0,
+                     static_cast<uint16_t>(flow.port)};
+      for (const PreviousRoute& route : wanted.routes) {
+        if (route.job == name.job && route.group == name.group && route.ring == flow.ring) {
+          made.route = route;
+        }
+      }
+    }
+  }
+  return out;
+}
+
+void FlowPaths::update(const Wanted& wanted) {
+  std::vector<FlowPort> flows;
+  if (!options_.file.empty()) flows = flows_of(wanted.routes);
+  const size_t to_write = flows.size();
+  const std::vector<FlowPort> connections = connections_of(wanted);
+  std::set<PacketHeader> headers;
+  flows.insert(flows.end(), connections.begin(), connections.end());
+  for (const FlowPort& flow : flows) headers.insert(flow.header);
+  cache_.keep_only(headers);
   const absl::Status status = fill_ports(*source_, cache_, flows);
   if (!status.ok()) {
     options_.log(LogLevel::kError, "no paths", {{"reason", std::string(message_of(status))}});
   }
+  const auto middle = flows.begin() + static_cast<std::ptrdiff_t>(to_write);
+  tell(wanted, {middle, flows.end()});
+  flows.erase(middle, flows.end());
+  if (!options_.file.empty()) write(flows);
+}
+
+/// `connections` as of connections_of(), with their ports.
+void FlowPaths::tell(const Wanted& wanted, const std::vector<FlowPort>& connections) {
+  std::map<WorkerName, AgentPorts> ports;
+  auto next = connections.begin();
+  for (const auto& [name, told] : wanted.flows) {
+    for (const WorkerFlow& flow : told.flows) {
+      ports[name].flows.push_back({flow, next++->header.source_port});
+    }
+  }
+  for (const auto& [name, found] : ports) {
+    if (!wanted.tell_all && told_[name] == found) continue;
+    for (const FlowSource& source : found.flows) {
+      options_.log(LogLevel::kInfo, "port",
+                   {{"worker", to_string(name)},
+                    {"to", source.flow.to},
+                    {"port", std::to_string(source.source_port)}});
+    }
+    if (wanted.tell) wanted.tell(name, found);
+  }
+  told_ = std::move(ports);
+}
+
+void FlowPaths::write(const std::vector<FlowPort>& flows) {
   std::string text = write_flow_ports(flows);
   if (text == written_) return;
   size_t missing = 0;

@@ -114,6 +114,54 @@ TEST_F(FlowPathsTest, TheFileFollowsRoutesAndTheFabric) {
   EXPECT_TRUE(becomes("\"flows\":[]"));
 }
 
+TEST_F(FlowPathsTest, WorkersAreToldThePortsOfTheirConnections) {
+  std::mutex mutex;
+  std::map<WorkerName, AgentPorts> told;
+  int tellings = 0;
+  options_.file.clear();
+  FlowPaths paths(std::make_unique<RemainderPaths>(uplinks_), options_);
+  const WorkerName mine{"4711", 0, 3}, other{"4712", 0, 0};
+  const WorkerFlow flow{0, "10.1.0.2", 40123};
+  paths.set_flows({{mine, {{flow}}}, {other, {{flow}}}});
+  paths.on_ports([&](const WorkerName& name, const AgentPorts& ports) {
+    const std::lock_guard lock(mutex);
+    told[name] = ports;
+    ++tellings;
+  });
+  const auto until = [&](const std::function<bool()>& what) {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < give_up) {
+      {
+        const std::lock_guard lock(mutex);
+        if (what()) return true;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return false;
+  };
+  const auto port = [&](const WorkerName& name) {
+    return told.contains(name) ? told[name].flows.at(0).source_port : -1;
+  };
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(until([&] { return tellings == 0; }));  // no routes are known yet
+  paths.set_routes({kRoute});
+  EXPECT_TRUE(until([&] { return port(mine) > 0 && port(other) == 0; }));
+  EXPECT_EQ(port(mine) % 2, 1);
+  EXPECT_GE(port(mine), kTcpPorts.first);
+  EXPECT_LE(port(mine), kTcpPorts.last);
+  PreviousRoute moved = kRoute;
+  moved.uplink = 0;
+  paths.set_routes({moved});
+  EXPECT_TRUE(until([&] { return port(mine) > 0 && port(mine) % 2 == 0; }));
+  uplinks_ = 1;
+  paths.set_routes({kRoute});  // by an uplink that has failed: none is known
+  EXPECT_TRUE(until([&] { return port(mine) == 0; }));
+  const int before = tellings;
+  paths.set_flows({{mine, {{flow}}}});  // it has come again, and knows nothing
+  EXPECT_TRUE(until([&] { return tellings > before; }));
+  paths.stop();
+}
+
 TEST_F(FlowPathsTest, BeforeTheFirstRoutesTheFileIsLeftAsItIs) {
   ASSERT_TRUE(write_file(options_.file, "from before").ok());
   std::atomic<bool> asked = false;

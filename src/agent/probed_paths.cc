@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <linux/errqueue.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/ip_icmp.h>
 #include <poll.h>
@@ -32,8 +33,28 @@ absl::Status failed(std::string_view what, const PacketHeader& header) {
                                             header.source_port, std::strerror(errno)));
 }
 
+/// The first bytes of a TCP header: source and destination port.
+std::array<uint8_t, 4> ports_of(const PacketHeader& header) {
+  return {static_cast<uint8_t>(header.source_port >> 8), static_cast<uint8_t>(header.source_port),
+          static_cast<uint8_t>(header.destination_port >> 8),
+          static_cast<uint8_t>(header.destination_port)};
+}
+
+/// The checksum of a TCP segment of 20 bytes from one address to another.
+uint16_t tcp_checksum(const PacketHeader& header, const std::array<uint8_t, 20>& segment) {
+  uint32_t sum = (header.source >> 16) + (header.source & 0xffff) + (header.destination >> 16) +
+                 (header.destination & 0xffff) + IPPROTO_TCP +
+                 static_cast<uint32_t>(segment.size());
+  for (size_t i = 0; i < segment.size(); i += 2) {
+    sum += uint32_t{segment[i]} << 8 | segment[i + 1];
+  }
+  while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<uint16_t>(~sum);
+}
+
 /// The address that says that a packet's time to live has ended; nullopt: nothing says so yet.
-std::optional<uint32_t> who_answered(int socket) {
+/// `ports`, where given, are those of the packet in question.
+std::optional<uint32_t> who_answered(int socket, const std::array<uint8_t, 4>* ports) {
   std::array<char, 512> control{};
   std::array<char, 64> packet{};
   iovec bytes{packet.data(), packet.size()};
@@ -42,7 +63,11 @@ std::optional<uint32_t> who_answered(int socket) {
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
-  if (recvmsg(socket, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) return std::nullopt;
+  const ssize_t size = recvmsg(socket, &message, MSG_ERRQUEUE | MSG_DONTWAIT);
+  if (size < 0) return std::nullopt;
+  const bool ours = ports == nullptr || (size >= static_cast<ssize_t>(ports->size()) &&
+                                         std::memcmp(packet.data(), ports->data(), 4) == 0);
+  if (!ours) return std::nullopt;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
        part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != IPPROTO_IP || part->cmsg_type != IP_RECVERR) continue;
@@ -83,13 +108,13 @@ absl::StatusOr<std::optional<ProbedPaths::Probe>> ProbedPaths::send_probe(
   setsockopt(probe.socket.get(), IPPROTO_IP, IP_TTL, &options_.hops, sizeof options_.hops);
   const sockaddr_in own = socket_address(header.source, header.source_port);
   if (bind(probe.socket.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0) {
-    if (errno == EADDRINUSE) return std::nullopt;  // another program's
+    if (errno == EADDRINUSE) return send_raw_probe(header);  // another program's
     return failed("cannot send from", header);
   }
   const sockaddr_in far = socket_address(header.destination, header.destination_port);
   const int connected =
       connect(probe.socket.get(), reinterpret_cast<const sockaddr*>(&far), sizeof far);
-  if (connected != 0 && errno == EADDRNOTAVAIL) return std::nullopt;  // just been used
+  if (connected != 0 && errno == EADDRNOTAVAIL) return send_raw_probe(header);
   const bool going = connected == 0 || errno == EINPROGRESS;
   if (!going || (!tcp && send(probe.socket.get(), "", 1, MSG_NOSIGNAL) < 0)) {
     return failed("cannot send from", header);
@@ -99,8 +124,40 @@ absl::StatusOr<std::optional<ProbedPaths::Probe>> ProbedPaths::send_probe(
   return probe;
 }
 
-void ProbedPaths::hear(std::vector<Probe>& probes, std::vector<int>& uplinks,
-                       std::vector<size_t>& unanswered) {
+std::optional<ProbedPaths::Probe> ProbedPaths::send_raw_probe(const PacketHeader& header) {
+  if (header.protocol != Protocol::kTcp) return std::nullopt;
+  Probe probe;
+  probe.raw = true;
+  probe.socket = Fd(socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+  if (!probe.socket.valid()) return std::nullopt;
+  const int on = 1;
+  sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);  // what the hosts say to each other
+  const sock_fprog filter{1, &nothing};
+  const sockaddr_in own = socket_address(header.source, 0);
+  const sockaddr_in far = socket_address(header.destination, 0);
+  const int at = probe.socket.get();
+  setsockopt(at, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
+  setsockopt(at, IPPROTO_IP, IP_RECVERR, &on, sizeof on);
+  setsockopt(at, IPPROTO_IP, IP_TTL, &options_.hops, sizeof options_.hops);
+  std::array<uint8_t, 20> segment{};
+  const std::array<uint8_t, 4> ports = ports_of(header);
+  std::copy(ports.begin(), ports.end(), segment.begin());
+  segment[12] = 5 << 4;  // words of header; no flag is set, so that it means nothing to anybody
+  const uint16_t checksum = tcp_checksum(header, segment);
+  segment[16] = static_cast<uint8_t>(checksum >> 8);
+  segment[17] = static_cast<uint8_t>(checksum);
+  if (bind(at, reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0 ||
+      connect(at, reinterpret_cast<const sockaddr*>(&far), sizeof far) != 0 ||
+      send(at, segment.data(), segment.size(), MSG_NOSIGNAL) < 0) {
+    return std::nullopt;
+  }
+  ++sent_;
+  probe.until = Clock::now() + options_.patience;
+  return probe;
+}
+
+void ProbedPaths::hear(std::span<const PacketHeader> headers, std::vector<Probe>& probes,
+                       std::vector<int>& uplinks, std::vector<size_t>& unanswered) {
   std::vector<pollfd> ends;
   Clock::time_point until = probes.front().until;
   for (const Probe& probe : probes) {
@@ -111,14 +168,18 @@ void ProbedPaths::hear(std::vector<Probe>& probes, std::vector<int>& uplinks,
   poll(ends.data(), ends.size(), static_cast<int>(std::max<int64_t>(left.count(), 0)));
   for (size_t k = probes.size(); k-- > 0;) {
     const Probe& probe = probes[k];
-    if (const std::optional<uint32_t> spine = who_answered(probe.socket.get())) {
+    const std::array<uint8_t, 4> ports = ports_of(headers[probe.header]);
+    const std::optional<uint32_t> spine =
+        who_answered(probe.socket.get(), probe.raw ? &ports : nullptr);
+    if (spine) {
       const auto known = options_.spines.find(*spine);
       if (known == options_.spines.end()) {
         ++strangers_[*spine];
       } else {
         uplinks[probe.header] = known->second;
       }
-    } else if ((ends[k].revents & (POLLERR | POLLHUP)) == 0 && Clock::now() < probe.until) {
+    } else if ((probe.raw || (ends[k].revents & (POLLERR | POLLHUP)) == 0) &&
+               Clock::now() < probe.until) {
       continue;
     } else {
       unanswered.push_back(probe.header);
@@ -128,7 +189,7 @@ void ProbedPaths::hear(std::vector<Probe>& probes, std::vector<int>& uplinks,
 }
 
 absl::StatusOr<std::vector<int>> ProbedPaths::uplinks(std::span<const PacketHeader> headers) {
-  std::vector<int> uplinks(headers.size(), -1);
+  std::vector<int> uplinks(headers.size(), kUnknownPath);
   std::vector<size_t> open(headers.size());
   for (size_t i = 0; i < open.size(); ++i) open[i] = i;
   for (int round = 0; round < options_.tries && !open.empty(); ++round) {
@@ -139,11 +200,14 @@ absl::StatusOr<std::vector<int>> ProbedPaths::uplinks(std::span<const PacketHead
       for (size_t k = from; k < std::min(from + most, open.size()); ++k) {
         absl::StatusOr<std::optional<Probe>> probe = send_probe(headers[open[k]]);
         if (!probe.ok()) return probe.status();
-        if (!probe->has_value()) continue;
+        if (!probe->has_value()) {
+          uplinks[open[k]] = kPortInUse;
+          continue;
+        }
         (*probe)->header = open[k];
         probes.push_back(*std::move(*probe));
       }
-      while (!probes.empty()) hear(probes, uplinks, unanswered);
+      while (!probes.empty()) hear(headers, probes, uplinks, unanswered);
     }
     open = std::move(unanswered);
   }

@@ -81,6 +81,7 @@ void Workers::loop() {
   while (true) {
     const int count = epoll_wait(poll_.get(), events, 64, kSweepMs);
     bool heard = false;
+    std::optional<std::map<WorkerName, WorkerFlows>> flows_heard;
     {
       const Lock lock(mutex_);
       if (stopping_) return;
@@ -100,7 +101,9 @@ void Workers::loop() {
         }
       }
       heard = std::exchange(unheard_, false);
+      if (std::exchange(flows_unheard_, false)) flows_heard = flows();
     }
+    if (flows_heard && options_.flows_changed) options_.flows_changed(*flows_heard);
     if (heard && options_.changed) options_.changed();
   }
 }
@@ -373,6 +376,10 @@ void Workers::take(Worker& worker, const FromWorker& message) {
   } else if (const auto* progress = std::get_if<WorkerProgress>(&message)) {
     if (now.phase == WorkerPhase::kRunning) now.iteration = progress->iteration;
     return;  // told with the next heartbeat
+  } else if (const auto* flows = std::get_if<WorkerFlows>(&message)) {
+    worker.flows = *flows;
+    flows_unheard_ = true;
+    return;
   } else if (std::holds_alternative<WorkerBye>(message)) {
     worker.leaving = true;
   }
@@ -411,6 +418,7 @@ void Workers::process_ended(uint64_t instance) {
     processes_.erase(worker->process_fd.get());
     worker->process_fd.reset();
   }
+  flows_unheard_ = true;
   const WorkerPhase phase = worker->now.phase;
   const bool keep = phase == WorkerPhase::kPaused || phase == WorkerPhase::kRetired ||
                     phase == WorkerPhase::kRestored;
@@ -432,6 +440,19 @@ void Workers::remove(uint64_t instance) {
   }
   if (worker->socket >= 0) connections_.erase(std::exchange(worker->socket, -1));
   note_change();
+}
+
+std::map<WorkerName, WorkerFlows> Workers::flows() const {
+  std::map<WorkerName, WorkerFlows> out;
+  for (const auto& [instance, worker] : workers_) {
+    if (!worker->ended && !worker->flows.flows.empty()) out[worker->now.name] = worker->flows;
+  }
+  return out;
+}
+
+void Workers::tell_ports(const WorkerName& name, const AgentPorts& ports) {
+  const Lock lock(mutex_);
+  if (const WorkerPointer worker = find(name)) tell(*worker, ports);
 }
 
 std::vector<WorkerState> Workers::states() const {

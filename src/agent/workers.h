@@ -40,6 +40,8 @@ class Workers {
     AgentWelcome welcome;
     LogSink log;
     std::function<void()> changed;  ///< states() would say something new; called without a lock
+    /// What rings send, by worker, whenever it changes; called without a lock.
+    std::function<void(const std::map<WorkerName, WorkerFlows>&)> flows_changed;
     /// How long after the start workers may take to come back before they count as gone.
     std::chrono::milliseconds settle{5000};
     /// How long the state of a worker that ended while paused is kept for who may still want it.
@@ -53,6 +55,9 @@ class Workers {
 
   std::vector<WorkerState> states() const;
   std::optional<StartCommand> command(uint64_t instance) const;
+
+  /// Nothing happens where the worker is not there.
+  void tell_ports(const WorkerName& name, const AgentPorts& ports);
 
   struct Successor {
     std::shared_ptr<Arena> arena;
@@ -109,6 +114,7 @@ class Workers {
     bool ended = false;
     std::chrono::steady_clock::time_point ended_at;
     bool leaving = false;
+    WorkerFlows flows;
     std::string stepped;                ///< the last generation in which it has done an iteration
     std::deque<std::string> cancelled;  ///< the last few it has confirmed
     std::string failed, why;            ///< the migration that it could not follow last
@@ -145,6 +151,7 @@ class Workers {
   void process_ended(uint64_t instance);
   void remove(uint64_t instance);
   void forget_old();
+  std::map<WorkerName, WorkerFlows> flows() const;
   void watch(int fd);
 
   // With mutex_ held.
@@ -169,7 +176,7 @@ class Workers {
   Fd listening_, poll_, wake_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  bool stopping_ = false, unheard_ = false;
+  bool stopping_ = false, unheard_ = false, flows_unheard_ = false;
   std::map<int, Connection> connections_;      ///< by socket
   std::map<int, uint64_t> processes_;          ///< by process_fd
   std::map<uint64_t, WorkerPointer> workers_;  ///< by instance

@@ -11,7 +11,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -401,6 +403,46 @@ TEST_F(WorkersTest, RoutesAreWrittenWhole) {
   agent_->apply_routes({});
   EXPECT_EQ(read_file(folder_ / "routes.json").value(), "[]\n");
   EXPECT_TRUE(agent_->routes().empty());
+}
+
+TEST_F(WorkersTest, FlowsOfRingsAreHeardAndTheirPortsTold) {
+  std::mutex mutex;
+  std::map<WorkerName, WorkerFlows> heard;
+  agent_.reset();
+  AgentOptions options;
+  options.node = "n1";
+  options.socket = folder_ / "agent.sock";
+  options.on_flows = [&](const std::map<WorkerName, WorkerFlows>& flows) {
+    const std::lock_guard lock(mutex);
+    heard = flows;
+  };
+  agent_ = Agent::start(options).value();
+  const auto becomes = [&](const std::map<WorkerName, WorkerFlows>& wanted) {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < give_up) {
+      {
+        const std::lock_guard lock(mutex);
+        if (heard == wanted) return true;
+      }
+      std::this_thread::sleep_for(milliseconds(2));
+    }
+    return false;
+  };
+  const Arena arena = make_arena();
+  const WorkerHello hello = hello_for(arena);
+  const WorkerFlows flows{{{0, "10.1.0.2", 40123}}};
+  Peer one = peer();
+  ASSERT_TRUE(one.say(hello, arena.fd()).ok());
+  ASSERT_TRUE(one.say(flows).ok());
+  EXPECT_TRUE(becomes({{hello.name, flows}}));
+  const AgentPorts ports{{{flows.flows[0], 26961}}};
+  agent_->tell_ports(hello.name, ports);
+  agent_->tell_ports({"another", 0, 0}, ports);
+  EXPECT_TRUE(one.hear().has_value());  // the welcome
+  EXPECT_TRUE(one.hear() == std::optional<ToWorker>(ports));
+  ASSERT_TRUE(one.say(WorkerFlows{}).ok());
+  EXPECT_TRUE(becomes({}));
+  agent_.reset();  // before what it tells
 }
 
 TEST(LogLine, IsSafeOnATerminal) {

@@ -159,9 +159,9 @@ int fail(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? kExitBadInput : kExitFailed;
 }
 
-/// Keeps the file with source ports; null where the configuration names none.
+/// Finds source ports; null where the configuration does not say who the spines are.
 std::unique_ptr<FlowPaths> flow_paths(const AgentConfig& config, const AgentOptions& agent) {
-  if (config.ports_file.empty()) return nullptr;
+  if (config.spines.empty()) return nullptr;
   ProbedPaths::Options probes;
   probes.hops = config.spine_hops;
   for (size_t i = 0; i < config.spines.size(); ++i) {
@@ -211,6 +211,9 @@ int run_agent(const AgentArguments& arguments) {
     options.on_routes = [&paths](const std::vector<RouteInstruction>& routes) {
       paths->set_routes(previous_routes(routes));
     };
+    options.on_flows = [&paths](const std::map<WorkerName, WorkerFlows>& flows) {
+      paths->set_flows(flows);
+    };
   }
   options.fence_file = config->socket + ".epoch";
   absl::StatusOr<std::unique_ptr<Agent>> agent = Agent::start(options);
@@ -218,6 +221,11 @@ int run_agent(const AgentArguments& arguments) {
   tell_of_grpc([log = options.log](const std::string& text) {
     log(LogLevel::kWarning, "grpc", {{"text", text}});
   });
+  if (paths) {
+    paths->on_ports([&agent](const WorkerName& name, const AgentPorts& ports) {
+      (*agent)->tell_ports(name, ports);
+    });
+  }
   AgentSessionOptions session;
   session.controller = config->controller;
   session.tls = config->tls;
@@ -235,6 +243,7 @@ int run_agent(const AgentArguments& arguments) {
   }
   options.log(LogLevel::kInfo, "stopping", {});
   talk->reset();
+  if (paths) paths->stop();
   agent->reset();
   return kExitDone;
 }

@@ -22,6 +22,12 @@ size_t PortCache::forget(std::string_view rack) {
   });
 }
 
+void PortCache::keep_only(const std::set<PacketHeader>& flows) {
+  std::set<PacketHeader> kept;
+  for (const PacketHeader& flow : flows) kept.insert(from_port(flow, 0));
+  std::erase_if(ports_, [&](const auto& entry) { return !kept.contains(entry.first.flow); });
+}
+
 absl::StatusOr<size_t> PortCache::verify(PathSource& source) {
   std::vector<PacketHeader> headers;
   headers.reserve(ports_.size());
@@ -30,8 +36,10 @@ absl::StatusOr<size_t> PortCache::verify(PathSource& source) {
   const absl::StatusOr<std::vector<int>> uplinks = source.uplinks(headers);
   if (!uplinks.ok()) return uplinks.status();
   size_t i = 0;
-  return std::erase_if(ports_,
-                       [&](const auto& entry) { return (*uplinks)[i++] != entry.first.uplink; });
+  return std::erase_if(ports_, [&](const auto& entry) {
+    const int uplink = (*uplinks)[i++];
+    return uplink != entry.first.uplink && uplink != kPortInUse;
+  });
 }
 
 }  // namespace monkeytree

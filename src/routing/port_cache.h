@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -27,8 +28,12 @@ class PortCache {
   /// Returns how many.
   size_t forget(std::string_view rack);
 
+  /// Forgets the ports of all flows but these; their source ports mean nothing.
+  void keep_only(const std::set<PacketHeader>& flows);
+
   /// The fabric changed in a way that is not known: asks again about every port and forgets those
-  /// that lead elsewhere now. Returns how many; errors of the source leave all as it was.
+  /// that lead elsewhere now, or nowhere that could be told. Ports in use of which nothing can be
+  /// told stay. Returns how many; errors of the source leave all as it was.
   absl::StatusOr<size_t> verify(PathSource& source);
 
   size_t size() const { return ports_.size(); }

@@ -17,6 +17,8 @@
 /// each port leads to is told by a hash model, by the router itself, or by probes.
 namespace monkeytree {
 
+inline constexpr int kUnknownPath = -1, kPortInUse = -2;
+
 /// Who knows which uplink a packet takes.
 class PathSource {
  public:
@@ -25,8 +27,9 @@ class PathSource {
   PathSource& operator=(const PathSource&) = delete;
   virtual ~PathSource() = default;
 
-  /// The uplink (spine number) by which each packet leaves the rack of its source; -1 where that
-  /// could not be told. Errors: none could be told, and why.
+  /// The uplink (spine number) by which each packet leaves the rack of its source; kUnknownPath
+  /// where that could not be told, kPortInUse where the reason is that the port is in use. Errors:
+  /// none could be told, and why.
   virtual absl::StatusOr<std::vector<int>> uplinks(std::span<const PacketHeader> headers) = 0;
 };
 

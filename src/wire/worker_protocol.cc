@@ -23,6 +23,8 @@ constexpr int kMaxIndex = 999'999;
 constexpr int kMaxRanks = 4096;
 constexpr size_t kMaxId = 128, kMaxNode = 255, kMaxWhy = 1000, kMaxAddress = 64;
 constexpr size_t kMaxArguments = 1024, kMaxVariables = 1024, kMaxPeers = 1024;
+constexpr size_t kMaxFlows = 256;
+constexpr int kMaxPort = 65535;
 constexpr std::string_view kPhases[] = {"running", "paused", "retired", "waiting", "restored"};
 
 bool letter_or_digit(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
@@ -200,6 +202,38 @@ std::vector<WorkerPeer> read_peers(Fields& fields) {
   return peers;
 }
 
+WorkerFlow read_flow(Fields& fields) {
+  WorkerFlow flow;
+  flow.ring = fields.index("ring");
+  flow.to = fields.checked("to", why_no_address);
+  flow.port = static_cast<int>(fields.number("port", 1, kMaxPort));
+  return flow;
+}
+
+WorkerFlows read_flows(Fields& fields) {
+  WorkerFlows out;
+  for (const JsonValue& value : fields.list("flows", kMaxFlows)) {
+    std::optional<Fields> flow = Fields::of(value);
+    if (!flow) continue;
+    out.flows.push_back(read_flow(*flow));
+    flow->finish();
+  }
+  return out;
+}
+
+AgentPorts read_ports(Fields& fields) {
+  AgentPorts out;
+  for (const JsonValue& value : fields.list("flows", kMaxFlows)) {
+    std::optional<Fields> flow = Fields::of(value);
+    if (!flow) continue;
+    FlowSource& source = out.flows.emplace_back();
+    source.flow = read_flow(*flow);
+    source.source_port = static_cast<int>(flow->number("source_port", 0, kMaxPort));
+    flow->finish();
+  }
+  return out;
+}
+
 std::optional<FromWorker> read_from(std::string_view type, Fields& fields) {
   if (type == "hello") return read_hello(fields);
   if (type == "paused") {
@@ -221,6 +255,7 @@ std::optional<FromWorker> read_from(std::string_view type, Fields& fields) {
     return WorkerFailed{migration, fields.text("why", kMaxWhy)};
   }
   if (type == "progress") return WorkerProgress{fields.count("iteration")};
+  if (type == "flows") return read_flows(fields);
   if (type == "bye") return WorkerBye{};
   return std::nullopt;
 }
@@ -244,6 +279,7 @@ std::optional<ToWorker> read_to(std::string_view type, Fields& fields) {
   if (type == "retire") return AgentRetire{fields.id("migration")};
   if (type == "release") return AgentRelease{fields.id("migration")};
   if (type == "cancel") return AgentCancel{fields.id("migration")};
+  if (type == "ports") return read_ports(fields);
   return std::nullopt;
 }
 
@@ -285,6 +321,10 @@ Json json_of(const StartCommand& command) {
 
 Json with_migration(const char* type, const std::string& migration) {
   return Json{{"type", type}, {"migration", migration}};
+}
+
+Json json_of(const WorkerFlow& flow) {
+  return Json{{"ring", flow.ring}, {"to", flow.to}, {"port", flow.port}};
 }
 
 struct ToJson {
@@ -331,6 +371,11 @@ struct ToJson {
   Json operator()(const WorkerProgress& m) const {
     return Json{{"type", "progress"}, {"iteration", m.iteration}};
   }
+  Json operator()(const WorkerFlows& m) const {
+    Json flows = Json::array();
+    for (const WorkerFlow& flow : m.flows) flows.push_back(json_of(flow));
+    return Json{{"type", "flows"}, {"flows", std::move(flows)}};
+  }
   Json operator()(const WorkerBye&) const { return Json{{"type", "bye"}}; }
 
   Json operator()(const AgentWelcome& m) const {
@@ -359,6 +404,14 @@ struct ToJson {
   Json operator()(const AgentRetire& m) const { return with_migration("retire", m.migration); }
   Json operator()(const AgentRelease& m) const { return with_migration("release", m.migration); }
   Json operator()(const AgentCancel& m) const { return with_migration("cancel", m.migration); }
+  Json operator()(const AgentPorts& m) const {
+    Json flows = Json::array();
+    for (const FlowSource& source : m.flows) {
+      flows.push_back(json_of(source.flow));
+      flows.back()["source_port"] = source.source_port;
+    }
+    return Json{{"type", "ports"}, {"flows", std::move(flows)}};
+  }
 };
 
 std::string dump(const Json& json) {

@@ -98,13 +98,28 @@ struct WorkerProgress {
   friend bool operator==(const WorkerProgress&, const WorkerProgress&) = default;
 };
 
+/// A ring of the worker sends to this address and port, over TCP.
+struct WorkerFlow {
+  int ring = 0;
+  std::string to;  ///< an IPv4 address
+  int port = 0;
+  friend bool operator==(const WorkerFlow&, const WorkerFlow&) = default;
+};
+
+/// All of them, in place of those told before.
+struct WorkerFlows {
+  std::vector<WorkerFlow> flows;
+  friend bool operator==(const WorkerFlows&, const WorkerFlows&) = default;
+};
+
 /// It is about to end by itself.
 struct WorkerBye {
   friend bool operator==(const WorkerBye&, const WorkerBye&) = default;
 };
 
-using FromWorker = std::variant<WorkerHello, WorkerPaused, WorkerRestored, WorkerStepped,
-                                WorkerCancelled, WorkerFailed, WorkerProgress, WorkerBye>;
+using FromWorker =
+    std::variant<WorkerHello, WorkerPaused, WorkerRestored, WorkerStepped, WorkerCancelled,
+                 WorkerFailed, WorkerProgress, WorkerFlows, WorkerBye>;
 
 // To the worker.
 
@@ -171,8 +186,21 @@ struct AgentCancel {
   friend bool operator==(const AgentCancel&, const AgentCancel&) = default;
 };
 
+/// From which source port a flow keeps to its route's uplink.
+struct FlowSource {
+  WorkerFlow flow;
+  int source_port = 0;  ///< 0: none is known
+  friend bool operator==(const FlowSource&, const FlowSource&) = default;
+};
+
+/// For all flows that the worker has told. Connections are made anew at the next boundary.
+struct AgentPorts {
+  std::vector<FlowSource> flows;
+  friend bool operator==(const AgentPorts&, const AgentPorts&) = default;
+};
+
 using ToWorker = std::variant<AgentWelcome, AgentRefused, AgentExpect, AgentPause, AgentRestore,
-                              AgentResume, AgentRetire, AgentRelease, AgentCancel>;
+                              AgentResume, AgentRetire, AgentRelease, AgentCancel, AgentPorts>;
 
 /// Reads one packet. InvalidArgument says what is wrong: not JSON, too long, an unknown type or
 /// field, a number out of range, a name that could lead out of a folder. O(bytes).

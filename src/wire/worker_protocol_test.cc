@@ -56,6 +56,8 @@ TEST(WorkerProtocol, GivesBackWhatWasWritten) {
                                         WorkerCancelled{"m"},
                                         WorkerFailed{"m", "no \"reason\""},
                                         WorkerProgress{7},
+                                        WorkerFlows{},
+                                        WorkerFlows{{{0, "10.1.0.2", 1}, {1, "10.1.0.2", 65535}}},
                                         WorkerBye{}};
   for (const FromWorker& message : from) {
     const absl::StatusOr<FromWorker> read = read_from_worker(write_packet(message));
@@ -72,7 +74,9 @@ TEST(WorkerProtocol, GivesBackWhatWasWritten) {
       AgentResume{"m", {{0, 1, "n2", "fe80::1%eth0"}, {1, 0, "n3", ""}}},
       AgentRetire{"m"},
       AgentRelease{"m"},
-      AgentCancel{"m"}};
+      AgentCancel{"m"},
+      AgentPorts{},
+      AgentPorts{{{{0, "10.1.0.2", 40123}, 26961}, {{1, "10.1.0.2", 40124}, 0}}}};
   for (const ToWorker& message : to) {
     const absl::StatusOr<ToWorker> read = read_to_worker(write_packet(message));
     ASSERT_TRUE(read.ok()) << read.status();
@@ -92,6 +96,16 @@ TEST(WorkerProtocol, RefusesWhatItDoesNotKnow) {
   EXPECT_NE(fault(R"({"type": "progress", "iteration": -1})").find("/iteration"),
             std::string::npos);
   EXPECT_NE(fault(R"({"type": "progress", "iteration": 1.5})").find("/iteration"),
+            std::string::npos);
+  const auto flows = [](const std::string& flow) {
+    return R"({"type": "flows", "flows": [)" + flow + "]}";
+  };
+  EXPECT_NE(fault(flows(R"({"ring": 0, "to": "10.0.0.2"})")).find("port"), std::string::npos);
+  EXPECT_NE(fault(flows(R"({"ring": 0, "to": "10.0.0.2", "port": 0})")).find("/flows/0/port"),
+            std::string::npos);
+  EXPECT_NE(fault(flows(R"({"ring": 0, "to": "a/b", "port": 1})")).find("no address"),
+            std::string::npos);
+  EXPECT_NE(fault(flows(R"({"ring": 0, "to": "h", "port": 1, "source_port": 2})")).find("source"),
             std::string::npos);
   // What only the other side may say.
   EXPECT_EQ(fault(R"({"type": "pause", "migration": "m"})"), "packet: unknown type \"pause\"");

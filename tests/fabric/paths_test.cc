@@ -331,6 +331,55 @@ TEST_F(PathsTest, AnAgentKeepsItsFlowsPortsTrueToTheFabric) {
   std::filesystem::remove_all(folder);
 }
 
+TEST_F(PathsTest, OfPortsInUseRawSocketsCanTell) {
+  const std::unique_ptr<Fabric> fabric = up({2, 1, 4, 0});
+  ASSERT_TRUE(fabric);
+  Fd listening, connections[8];
+  ASSERT_TRUE(fabric
+                  ->inside(host_name(1, 0),
+                           [&] {
+                             listening = Fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+                             sockaddr_in at{};
+                             at.sin_family = AF_INET;
+                             at.sin_port = htons(5201);
+                             EXPECT_EQ(
+                                 bind(listening.get(), reinterpret_cast<sockaddr*>(&at), sizeof at),
+                                 0);
+                             EXPECT_EQ(listen(listening.get(), 8), 0);
+                           })
+                  .ok());
+  std::vector<PacketHeader> headers;
+  ProbedPaths::Options options;
+  for (int spine = 0; spine < 4; ++spine) options.spines[number(spine_address(0, spine))] = spine;
+  ProbedPaths probes(options);
+  absl::StatusOr<std::vector<int>> probed = absl::UnknownError("");
+  const absl::Status entered = fabric->inside(host_name(0, 0), [&] {
+    for (Fd& connection : connections) {
+      connection = Fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      sockaddr_in to{};
+      to.sin_family = AF_INET;
+      to.sin_port = htons(5201);
+      to.sin_addr.s_addr = htonl(number(host_address(1, 0)));
+      EXPECT_EQ(connect(connection.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+      sockaddr_in own{};
+      socklen_t size = sizeof own;
+      getsockname(connection.get(), reinterpret_cast<sockaddr*>(&own), &size);
+      headers.push_back(from_port(between(0, 1, Protocol::kTcp, 5201), ntohs(own.sin_port)));
+    }
+    probed = probes.uplinks(headers);
+  });
+  ASSERT_TRUE(entered.ok() && probed.ok()) << probed.status();
+  AskedPaths router = router_of(*fabric, 0);
+  EXPECT_EQ(*probed, *router.uplinks(headers));
+  // The connections are as they were.
+  for (const Fd& connection : connections) {
+    EXPECT_EQ(send(connection.get(), "x", 1, MSG_NOSIGNAL), 1);
+    const Fd accepted(accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    char byte = 0;
+    EXPECT_EQ(recv(accepted.get(), &byte, 1, 0), 1);
+  }
+}
+
 TEST_F(PathsTest, WhereNobodyAnswersNothingIsMadeUp) {
   const std::unique_ptr<Fabric> fabric = up({2, 1, 2, 0});
   ASSERT_TRUE(fabric);
