@@ -27,4 +27,18 @@ if(MONKEYTREE_TESTS)
     USES monkeytree_fabric monkeytree_agent_paths monkeytree_planning monkeytree_routing)
   set_tests_properties(fabric_scenario_test PROPERTIES LABELS fabric RUN_SERIAL TRUE)
   set_tests_properties(fabric_test fabric_paths_test fabric_paths_program_test PROPERTIES LABELS fabric)
+
+  # The whole system. Files of targets that come from others of this folder are looked up late.
+  monkeytree_test(fabric_training_test TIMEOUT 1800
+    SOURCES ${fabric_folder}/prediction.cc ${fabric_folder}/ring_job.cc ${fabric_folder}/timeline.cc
+      ${fabric_folder}/trained_fabric.cc ${fabric_folder}/training_test.cc
+    USES monkeytree_fabric monkeytree_live_system monkeytree_agent_paths monkeytree_simulation
+      nlohmann_json::nlohmann_json)
+  target_compile_definitions(fabric_training_test PRIVATE
+    MONKEYTREE_PYTHON="${CMAKE_BINARY_DIR}/python")
+  set_tests_properties(fabric_training_test PROPERTIES LABELS "fabric;slurm" RUN_SERIAL TRUE
+    RESOURCE_LOCK slurm)
+  if(TARGET monkeytree_python_state)
+    add_dependencies(fabric_training_test monkeytree_python_state)
+  endif()
 endif()

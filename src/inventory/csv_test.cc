@@ -115,6 +115,27 @@ TEST(Uplinks, ATableGivesEachRackItsOwn) {
             "u: warning: rows for racks that are not there: r9\n");
 }
 
+TEST(Uplinks, ThoseThatFailedAreTakenAway) {
+  Diagnostics diagnostics;
+  const std::optional<Uplinks> uplinks =
+      parse_uplinks("rack,uplinks,failed\nr1,4,2  0\nr2,2,\n", "u", diagnostics);
+  ASSERT_TRUE(uplinks.has_value()) << diagnostics.text();
+  Snapshot snapshot;
+  for (const char* name : {"r1", "r2"}) {
+    snapshot.racks.push_back({});
+    snapshot.racks.back().name = name;
+  }
+  apply_uplinks(*uplinks, "t", snapshot, diagnostics);
+  EXPECT_EQ(snapshot.racks[RackId(0)].spines, (std::vector{1, 3}));
+  EXPECT_EQ(snapshot.racks[RackId(0)].failed, (std::vector{0, 2}));
+  EXPECT_EQ(snapshot.racks[RackId(1)].bound(), 2);
+  EXPECT_FALSE(parse_uplinks("rack,uplinks,failed\nr1,2,2\nr2,2,x\n", "u", diagnostics));
+  EXPECT_EQ(
+      diagnostics.text(),
+      "u:2: failed: expected numbers of its 2 spines, from 0, parted by blanks, found \"2\"\n"
+      "u:3: failed: expected numbers of its 2 spines, from 0, parted by blanks, found \"x\"\n");
+}
+
 TEST(Uplinks, FaultsHaveLines) {
   Diagnostics diagnostics;
   EXPECT_FALSE(parse_uplinks("rack,uplinks\nr1,x\nr2,-1\nr3,1\nr3,2\n", "u", diagnostics));

@@ -40,7 +40,7 @@ std::optional<Uplinks> read_uplinks(const std::string& option, Diagnostics& diag
   const std::string fault = uplinks_fault(option, UplinksForm::kNumberOrFile);
   if (is_uplink_count(option)) {
     const std::optional<int> count = parse_uplink_count(option);
-    if (count) return Uplinks{true, *count, {}, ""};
+    if (count) return Uplinks{true, *count, {}, {}, ""};
     diagnostics.error(kUplinksOption, 0, "", fault);
     return std::nullopt;
   }

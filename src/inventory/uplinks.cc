@@ -20,6 +20,20 @@ bool all_digits(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+/// Spines 0 … n−1 by their numbers, parted by blanks; nullopt: it is something else.
+std::optional<std::vector<int>> parse_failed(std::string_view text, int n) {
+  std::set<int> spines;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    if (word.empty()) continue;
+    const std::optional<int> spine = parse_uplink_count(word);
+    if (!spine || *spine >= n) return std::nullopt;
+    spines.insert(*spine);
+  }
+  return std::vector<int>(spines.begin(), spines.end());
+}
+
 }  // namespace
 
 std::optional<int> parse_uplink_count(std::string_view text) {
@@ -44,12 +58,13 @@ std::optional<Uplinks> parse_uplinks(std::string_view text, std::string_view fil
   if (!table) return std::nullopt;
   const std::optional<size_t> rack = table->column("rack");
   const std::optional<size_t> count = table->column("uplinks");
+  const std::optional<size_t> failed = table->column("failed");
   if (!rack || !count) {
     diagnostics.error(file, 1, "", "expected the columns `rack` and `uplinks`");
     return std::nullopt;
   }
   const size_t before = diagnostics.error_count();
-  Uplinks uplinks{true, kDefaultUplinks, {}, std::string(file)};
+  Uplinks uplinks{true, kDefaultUplinks, {}, {}, std::string(file)};
   for (const CsvTable::Row& row : table->rows) {
     const std::string& name = row.cells[*rack];
     const std::string& cell = row.cells[*count];
@@ -60,6 +75,17 @@ std::optional<Uplinks> parse_uplinks(std::string_view text, std::string_view fil
     } else if (!uplinks.by_rack.emplace(name, *n).second) {
       diagnostics.error(file, row.line, "",
                         fmt::format("the rack {} stands there twice", quote(name)));
+    } else if (failed) {
+      const std::string& spines = row.cells[*failed];
+      std::optional<std::vector<int>> numbers = parse_failed(spines, *n);
+      if (!numbers) {
+        diagnostics.error(file, row.line, "",
+                          fmt::format("failed: expected numbers of its {} spines, from 0, parted "
+                                      "by blanks, found {}",
+                                      *n, quote(spines)));
+      } else if (!numbers->empty()) {
+        uplinks.failed.emplace(name, *std::move(numbers));
+      }
     }
   }
   if (diagnostics.error_count() > before) return std::nullopt;
@@ -88,6 +114,10 @@ void apply_uplinks(const Uplinks& uplinks, std::string_view file, Snapshot& snap
     const auto row = uplinks.by_rack.find(rack.name);
     set_uplinks(rack, row == uplinks.by_rack.end() ? uplinks.everywhere : row->second);
     if (row == uplinks.by_rack.end()) without_row.push_back(rack.name);
+    const auto failed = uplinks.failed.find(rack.name);
+    if (failed == uplinks.failed.end()) continue;
+    rack.failed = failed->second;
+    for (const int spine : rack.failed) std::erase(rack.spines, spine);
   }
   if (uplinks.file.empty()) return;
   std::vector<std::string> without_rack;

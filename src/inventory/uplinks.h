@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/diagnostics.h"
 #include "cluster/snapshot.h"
@@ -18,6 +19,7 @@ struct Uplinks {
   bool given = false;  ///< false: the default everywhere, worth a warning
   int everywhere = kDefaultUplinks;
   std::map<std::string, int> by_rack;
+  std::map<std::string, std::vector<int>> failed;  ///< spines whose uplink does not work, ascending
   std::string file;  ///< of by_rack; "" where one number serves all racks
 };
 
@@ -32,12 +34,14 @@ std::string uplinks_fault(std::string_view found, UplinksForm form);
 /// otherwise it names a file.
 bool is_uplink_count(std::string_view option);
 
-/// A table with the columns `rack` and `uplinks`. nullopt exactly when there was an error.
+/// A table with the columns `rack` and `uplinks`, and perhaps `failed`: numbers of spines, parted
+/// by blanks. nullopt exactly when there was an error.
 std::optional<Uplinks> parse_uplinks(std::string_view text, std::string_view file,
                                      Diagnostics& diagnostics);
 
-/// Gives each rack its uplinks, spines 0 … n−1. Warns of racks without a row, which get the
-/// default, of rows without a rack, and of uplinks that were never given; `file` names the fabric.
+/// Gives each rack its uplinks, spines 0 … n−1, less those that failed. Warns of racks without a
+/// row, which get the default, of rows without a rack, and of uplinks that were never given; `file`
+/// names the fabric.
 void apply_uplinks(const Uplinks& uplinks, std::string_view file, Snapshot& snapshot,
                    Diagnostics& diagnostics);
 

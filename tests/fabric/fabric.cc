@@ -35,9 +35,9 @@ struct Mark {
 };
 
 std::string text_of_mark(const Mark& mark) {
-  return fmt::format("{} {} {} {} {} {} {} {}", kMark, mark.holder.process, mark.holder.start,
+  return fmt::format("{} {} {} {} {} {} {} {} {} {}", kMark, mark.holder.process, mark.holder.start,
                      mark.shape.racks, mark.shape.hosts, mark.shape.spines, mark.shape.uplink_mbit,
-                     mark.name);
+                     mark.shape.hosts_capped ? 1 : 0, mark.shape.management ? 1 : 0, mark.name);
 }
 
 /// Runs a program in the namespace that the calling thread is in.
@@ -75,7 +75,8 @@ std::optional<Mark> mark_of(int space) {
   std::istringstream fields(text->substr(begin + std::strlen(kMark)));
   Mark mark;
   fields >> mark.holder.process >> mark.holder.start >> mark.shape.racks >> mark.shape.hosts >>
-      mark.shape.spines >> mark.shape.uplink_mbit >> mark.name;
+      mark.shape.spines >> mark.shape.uplink_mbit >> mark.shape.hosts_capped >>
+      mark.shape.management >> mark.name;
   if (!fields || !why_no_fabric(mark.shape).empty()) return std::nullopt;
   return mark;
 }
@@ -121,6 +122,9 @@ std::string host_name(int rack, int host) { return fmt::format("h{}_{}", rack, h
 std::string router_name(int rack) { return fmt::format("t{}", rack); }
 std::string spine_name(int spine) { return fmt::format("s{}", spine); }
 std::string host_address(int rack, int host) { return fmt::format("10.{}.{}.2", rack, host); }
+std::string management_address(int rack, int host) {
+  return fmt::format("172.31.{}.{}", rack, host + 1);
+}
 std::string spine_address(int rack, int spine) { return cable_network(rack, spine, 2); }
 
 std::vector<std::string> spine_addresses(int rack, int spines) {
@@ -190,6 +194,7 @@ std::vector<std::string> Fabric::names() const {
     names.push_back(router_name(rack));
     for (int host = 0; host < shape_.hosts; ++host) names.push_back(host_name(rack, host));
   }
+  if (shape_.management) names.emplace_back(kHead);
   return names;
 }
 
@@ -230,6 +235,9 @@ absl::Status Fabric::cable_up() {
     }
     for (int host = 0; host < shape_.hosts; ++host) {
       cable(router_name(rack), fmt::format("h{}", host), host_name(rack, host), "eth0");
+      if (shape_.management) {
+        cable(kHead, fmt::format("m{}_{}", rack, host), host_name(rack, host), "mgmt0");
+      }
     }
   }
   absl::Status done = run_in(spaces_.begin()->second.get(), {"ip", "-batch", "-"}, cables);
@@ -240,13 +248,33 @@ absl::Status Fabric::cable_up() {
   for (int rack = 0; rack < shape_.racks && done.ok(); ++rack) {
     done = set_up(router_name(rack), addresses_of_rack(rack));
     if (done.ok()) done = cap(router_name(rack), "up", shape_.spines);
-    for (int host = 0; host < shape_.hosts && done.ok(); ++host) {
-      done = set_up(host_name(rack, host), fmt::format("addr add {}/24 dev eth0\nlink set eth0 up\n"
-                                                       "route add default via 10.{}.{}.1\n",
-                                                       host_address(rack, host), rack, host));
+    for (int host = 0; host < shape_.hosts && done.ok(); ++host) done = set_up_host(rack, host);
+    if (done.ok() && shape_.hosts_capped) done = cap_hosts(rack);
+  }
+  return done.ok() && shape_.management ? set_up_head() : done;
+}
+
+absl::Status Fabric::set_up_host(int rack, int host) {
+  std::string lines =
+      fmt::format("addr add {}/24 dev eth0\nlink set eth0 up\nroute add default via 10.{}.{}.1\n",
+                  host_address(rack, host), rack, host);
+  if (shape_.management) {
+    lines += fmt::format("addr add {}/16 dev mgmt0\nlink set mgmt0 up\n",
+                         management_address(rack, host));
+  }
+  return set_up(host_name(rack, host), lines);
+}
+
+/// A bridge over the cables to all hosts.
+absl::Status Fabric::set_up_head() {
+  std::string lines = fmt::format(
+      "link add mgmt0 type bridge\naddr add {}/16 dev mgmt0\nlink set mgmt0 up\n", kHeadAddress);
+  for (int rack = 0; rack < shape_.racks; ++rack) {
+    for (int host = 0; host < shape_.hosts; ++host) {
+      lines += fmt::format("link set m{0}_{1} master mgmt0 up\n", rack, host);
     }
   }
-  return done;
+  return set_up(kHead, lines);
 }
 
 /// Marks the namespace and carries out lines of `ip -batch`.
@@ -287,6 +315,15 @@ absl::Status Fabric::cap(const std::string& name, const std::string& interface, 
                          interface, i, shape_.uplink_mbit);
   }
   return run_in(spaces_.at(name).get(), {"tc", "-batch", "-"}, lines);
+}
+
+/// Both directions of the cables of a rack's hosts.
+absl::Status Fabric::cap_hosts(int rack) const {
+  absl::Status done = cap(router_name(rack), "h", shape_.hosts);
+  for (int host = 0; host < shape_.hosts && done.ok(); ++host) {
+    done = cap(host_name(rack, host), "eth", 1);
+  }
+  return done;
 }
 
 absl::Status Fabric::fail(int rack, int spine) { return set_link(rack, spine, false); }

@@ -19,6 +19,10 @@ namespace monkeytree {
 struct FabricSize {
   int racks = 4, hosts = 4, spines = 2;  ///< hosts of each rack; every rack reaches every spine
   int uplink_mbit = 0;                   ///< of an uplink, in each direction; 0: not capped
+  bool hosts_capped = false;             ///< the cables of hosts, too, to the same rate
+  /// A network of its own, not capped, joins all hosts and one more, "head", for whatever manages
+  /// them: a host has its address there on mgmt0.
+  bool management = false;
   friend bool operator==(const FabricSize&, const FabricSize&) = default;
 };
 
@@ -26,10 +30,12 @@ struct FabricSize {
 std::string why_no_fabric(const FabricSize& shape);
 
 // Names and addresses within a fabric; all count from 0.
-std::string host_name(int rack, int host);       ///< "h1_0"; its interface is eth0
-std::string router_name(int rack);               ///< "t1"; h0 … to hosts, up0 … to spines
-std::string spine_name(int spine);               ///< "s0"; dn0 … to racks
-std::string host_address(int rack, int host);    ///< "10.1.0.2"
+std::string host_name(int rack, int host);     ///< "h1_0"; its interface is eth0
+std::string router_name(int rack);             ///< "t1"; h0 … to hosts, up0 … to spines
+std::string spine_name(int spine);             ///< "s0"; dn0 … to racks
+std::string host_address(int rack, int host);  ///< "10.1.0.2"
+std::string management_address(int rack, int host);
+inline constexpr const char *kHead = "head", *kHeadAddress = "172.31.255.254";
 std::string spine_address(int rack, int spine);  ///< of a spine as the rack sees it
 std::vector<std::string> spine_addresses(int rack, int spines);
 
@@ -67,11 +73,14 @@ class Fabric {
   absl::Status add_namespace(const std::string& name);
   absl::Status cable_up();
   absl::Status set_up(const std::string& name, const std::string& lines);
+  absl::Status set_up_host(int rack, int host);
+  absl::Status set_up_head();
   absl::Status set_link(int rack, int spine, bool works);
   absl::Status set_routes();
   std::string addresses_of_rack(int rack) const;
   std::string addresses_of_spine(int spine) const;
   absl::Status cap(const std::string& name, const std::string& interface, int count) const;
+  absl::Status cap_hosts(int rack) const;
 
   FabricSize shape_;
   pid_t holder_ = 0;

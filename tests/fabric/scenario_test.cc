@@ -2,13 +2,18 @@
 // fabric that hashes; then the plan's move, routes of their own, and source ports that keep them.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <functional>
 #include <map>
+#include <utility>
 
 #include "agent/probed_paths.h"
+#include "base/random.h"
 #include "cluster/fragmentation.h"
 #include "cluster/snapshot_json.h"
 #include "planning/plan.h"
@@ -73,7 +78,8 @@ void carry_out(const Plan& plan, Snapshot& snapshot) {
 
 class Scenario {
  public:
-  explicit Scenario(const Fabric& fabric) : fabric_(fabric) {}
+  explicit Scenario(const Fabric& fabric, RingJob::Load load = kLoad)
+      : fabric_(fabric), load_(load) {}
 
   /// Median iterations of all groups at once, by routes or, without, by the ports that the kernel
   /// gives out.
@@ -115,7 +121,7 @@ class Scenario {
       }
       return 0;  // it stays in its rack
     };
-    absl::StatusOr<std::unique_ptr<RingJob>> job = RingJob::connect(fabric_, places, kLoad, port);
+    absl::StatusOr<std::unique_ptr<RingJob>> job = RingJob::connect(fabric_, places, load_, port);
     EXPECT_TRUE(job.ok()) << job.status();
     return job.ok() ? *std::move(job) : nullptr;
   }
@@ -141,7 +147,32 @@ class Scenario {
   }
 
   const Fabric& fabric_;
+  RingJob::Load load_;
 };
+
+/// A placement of jobs of two to four workers in which every rack keeps its bound. As a rule
+/// several of them cross racks.
+std::vector<std::string> random_rows(RandomSequence& random) {
+  while (true) {
+    std::string slots;
+    for (char job = 'A'; slots.size() + 4 <= kRacks * kHosts; ++job) {
+      slots += std::string(2 + random.below(3), job);
+    }
+    slots.resize(kRacks * kHosts, '.');
+    for (size_t i = slots.size(); i > 1; --i) std::swap(slots[i - 1], slots[random.below(i)]);
+    std::vector<std::string> rows;
+    for (int r = 0; r < kRacks; ++r) {
+      std::string row = slots.substr(static_cast<size_t>(r) * kHosts, kHosts);
+      std::sort(row.begin(), row.end(), std::greater<>());
+      rows.push_back(row);
+    }
+    const Snapshot snapshot = snapshot_of(rows);
+    const Routes found = routes(snapshot);
+    if (excess(fragmentation(snapshot), bounds(snapshot)) == 0 && found.flows.size() >= 2) {
+      return rows;
+    }
+  }
+}
 
 /// A job's iterations in the four situations, in seconds.
 std::string table(const Snapshot& snapshot, const std::vector<double>& alone,
@@ -174,6 +205,42 @@ double worst(const std::vector<double>& seconds, const std::vector<double>& alon
   double most = 0;
   for (size_t i = 0; i < seconds.size(); ++i) most = std::max(most, seconds[i] / alone[i]);
   return most;
+}
+
+// MONKEYTREE_FABRIC_RUNS says how many placements.
+TEST(ScenarioTest, EveryFlowOfACompliantPlacementGoesUpItsOwnUplink) {
+  const std::string missing = Fabric::missing();
+  if (!missing.empty()) GTEST_SKIP() << missing;
+  const char* text = std::getenv("MONKEYTREE_FABRIC_RUNS");
+  const int runs = text == nullptr ? 5 : std::atoi(text);
+  absl::StatusOr<std::unique_ptr<Fabric>> fabric = Fabric::up({kRacks, kHosts, kSpines, 0});
+  ASSERT_TRUE(fabric.ok()) << fabric.status();
+  constexpr RingJob::Load kSmall{400000, std::chrono::milliseconds(1)};
+  Scenario scenario(**fabric, kSmall);
+  RandomSequence random(1);
+  int right = 0, flows = 0;
+  for (int run = 0; run < runs; ++run) {
+    const std::vector<std::string> rows = random_rows(random);
+    const Snapshot snapshot = snapshot_of(rows);
+    const Routes own = routes(snapshot);
+    ASSERT_TRUE(own.isolated);
+    const auto before = (*fabric)->counts();
+    ASSERT_FALSE(scenario.measure(snapshot, &own).empty());
+    const auto after = (*fabric)->counts();
+    ASSERT_TRUE(before.ok() && after.ok());
+    // Bytes by rack and spine; answers of receivers are small.
+    std::map<std::pair<int, int>, bool> meant, seen;
+    for (const RoutedFlow& flow : own.flows) meant[{flow.flow.from_rack.value, flow.uplink}] = true;
+    EXPECT_EQ(meant.size(), own.flows.size());
+    for (const UplinkCount& one : difference(*before, *after)) {
+      if (one.up_bytes > kSmall.bytes * kIterations / 2) seen[{one.rack, one.spine}] = true;
+    }
+    EXPECT_EQ(meant, seen) << fmt::format("run {}: {}", run, fmt::join(rows, " "));
+    right += meant == seen ? 1 : 0;
+    flows += static_cast<int>(own.flows.size());
+  }
+  fmt::print("{} of {} placements, {} flows, each on its own uplink\n", right, runs, flows);
+  EXPECT_EQ(right, runs);
 }
 
 // On a machine that other programs use as well a measurement may be disturbed, so it may be made

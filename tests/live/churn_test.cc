@@ -36,7 +36,7 @@ class ChurnTest : public testing::Test {
     LiveSystem::Options options;
     options.slurm.racks = setting("MONKEYTREE_LIVE_RACKS", 4);
     // One job that spans racks is what a rack's uplinks are enough for.
-    options.uplinks = kGpusPerNode;
+    options.uplinks = std::to_string(kGpusPerNode);
     live_ = std::make_unique<LiveSystem>(options);
     nodes_ = static_cast<int>(node_names(options.slurm).size());
   }

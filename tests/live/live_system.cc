@@ -108,7 +108,7 @@ bool ChildProcess::running() {
   return exit_code_ < 0;
 }
 
-LiveSystem::LiveSystem(const Options& options) : uplinks_(options.uplinks) {
+LiveSystem::LiveSystem(const Options& options) : options_(options) {
   absl::StatusOr<std::unique_ptr<SlurmCluster>> cluster = SlurmCluster::start(options.slurm);
   if (!cluster.ok()) {
     ADD_FAILURE() << cluster.status();
@@ -121,7 +121,7 @@ LiveSystem::LiveSystem(const Options& options) : uplinks_(options.uplinks) {
   }
   http_port_ = free_port();
   agents_port_ = free_port();
-  write_configuration(options);
+  write_configuration();
   start_controller();
   for (const std::string& node : node_names(options.slurm)) start_agent(node);
   EXPECT_TRUE(eventually([&] {
@@ -138,23 +138,30 @@ LiveSystem::~LiveSystem() {
   agents_.clear();
 }
 
-void LiveSystem::write_configuration(const Options& options) {
+/// As the configuration names them.
+std::string LiveSystem::uplinks() const {
+  return options_.uplinks.find('\n') == std::string::npos ? options_.uplinks : uplinks_file();
+}
+
+void LiveSystem::write_configuration() {
+  if (uplinks() == uplinks_file()) std::ofstream(uplinks_file()) << options_.uplinks;
   {
     std::ofstream tokens(file("tokens"));
     tokens << write_tokens({{"test", Role::kOperate, digest_of(kToken), "2026-01-01"}});
   }
   std::ofstream(file("controller.yaml"))
-      << fmt::format("mode: {}\njournal: {}\ntokens: {}\n", options.mode, file("journal.db"),
+      << fmt::format("mode: {}\njournal: {}\ntokens: {}\n", options_.mode, file("journal.db"),
                      file("tokens"))
-      << fmt::format("listen: {{http: '127.0.0.1:{}', agents: '127.0.0.1:{}'}}\n", http_port_,
-                     agents_port_)
+      << fmt::format("listen: {{http: '127.0.0.1:{}', agents: '{}:{}'}}\n", http_port_,
+                     options_.slurm.address, agents_port_)
+      << (options_.slurm.address == "127.0.0.1" ? "" : "insecure: true\n")
       << fmt::format("scheduler: {{kind: slurm, topology: {}, slurm_conf: {}, uplinks: '{}'}}\n",
-                     slurm_->topology(), slurm_->slurm_conf(), options.uplinks)
+                     slurm_->topology(), slurm_->slurm_conf(), uplinks())
       << "poll_s: 1\n"
       << "policy: {min_age_s: 0, min_left_s: 0, cool_down_s: 0, pay_back: 0, moves_per_hour: 1000, "
          "moves_per_job: 1000, loop_s: 0}\n"
       << "steps: {first_retry_s: 0.1, longest_retry_s: 1, prepare_s: 60}\n"
-      << options.more;
+      << options_.more;
 }
 
 void LiveSystem::start_controller() {
@@ -178,13 +185,22 @@ void LiveSystem::stop_controller() {
   controller_.reset();
 }
 
-void LiveSystem::start_agent(const std::string& node) {
-  agents_[node] = std::make_unique<ChildProcess>(
-      std::vector<std::string>{MONKEYTREE_PROGRAM, "agent", "--node", node, "--controller",
-                               fmt::format("127.0.0.1:{}", agents_port_), "--socket",
-                               file("sockets/" + node), "--data", "127.0.0.1", "--staging-quota",
-                               "256MiB"},
-      std::map<std::string, std::string>{}, file("agent-" + node + ".log"));
+void LiveSystem::start_agent(const std::string& node, const std::string& more) {
+  const Options::Place place = options_.place(node);
+  const std::string config = file("agent-" + node + ".yaml");
+  std::ofstream(config) << fmt::format("node: {}\nsocket: {}\nstaging_quota: 256MiB\n", node,
+                                       file("sockets/" + node))
+                        << fmt::format("controller: {}:{}\ndata: {}\n", options_.slurm.address,
+                                       agents_port_, place.data)
+                        << (options_.slurm.address == "127.0.0.1" ? "" : "insecure: true\n")
+                        << more;
+  std::vector<std::string> words;
+  if (!place.space.empty()) words = {"nsenter", "--net=" + place.space};
+  for (const char* word : {MONKEYTREE_PROGRAM, "agent", "--config"}) words.emplace_back(word);
+  words.push_back(config);
+  agents_[node].reset();  // before the next one, who wants its socket
+  agents_[node] = std::make_unique<ChildProcess>(words, std::map<std::string, std::string>{},
+                                                 file("agent-" + node + ".log"));
 }
 
 void LiveSystem::kill_agent(const std::string& node) { agents_.erase(node); }
@@ -197,6 +213,7 @@ std::vector<std::string> LiveSystem::resources(int nodes) {
   if (gres) words.push_back(fmt::format("--gres=gpu:{}", kGpusPerNode));
   words.push_back(fmt::format("--comment=dp={}{}", nodes,
                               gres ? fmt::format(",tp={}", kGpusPerNode) : std::string()));
+  if (options_.rings > 0) words.back() += fmt::format(",rings={}", options_.rings);
   return words;
 }
 
@@ -280,7 +297,7 @@ Snapshot LiveSystem::books() {
   SlurmSettings settings;
   settings.topology = slurm_->topology();
   settings.slurm_conf = slurm_->slurm_conf();
-  settings.uplinks = std::to_string(uplinks_);
+  settings.uplinks = uplinks();
   SlurmScheduler scheduler(settings);
   absl::StatusOr<Observation> seen =
       scheduler.observe(std::chrono::steady_clock::now() + std::chrono::seconds(60));

@@ -40,8 +40,17 @@ class LiveSystem {
   struct Options {
     SlurmClusterOptions slurm;
     std::string mode = "enforce";
-    int uplinks = 1;
-    std::string more;  ///< lines for the controller's configuration
+    std::string uplinks = "1";  ///< a number, or a whole table (rack,uplinks)
+    int rings = 0;              ///< of each group; 0: as many as ranks of a worker
+    std::string more;           ///< lines for the controller's configuration
+    /// Where the agent of a node runs, and how.
+    struct Place {
+      std::string space;               ///< a path for nsenter --net; "": ours
+      std::string data = "127.0.0.1";  ///< the node's address that reaches the fabric
+    };
+    std::function<Place(const std::string& node)> place = [](const std::string&) {
+      return Place();
+    };
   };
   explicit LiveSystem(const Options& options);
   ~LiveSystem();
@@ -49,11 +58,13 @@ class LiveSystem {
   SlurmCluster& slurm() { return *slurm_; }
   const std::string& folder() const { return slurm_->folder(); }
   std::string file(const std::string& name) const { return folder() + "/live/" + name; }
+  std::string uplinks_file() const { return file("uplinks.csv"); }  ///< where they are a table
 
   void start_controller();
   void kill_controller();  ///< as power would
   void stop_controller();  ///< as systemd would
-  void start_agent(const std::string& node);
+  /// `more`: lines for its configuration.
+  void start_agent(const std::string& node, const std::string& more = "");
   void kill_agent(const std::string& node);
 
   /// A job of one stand-in worker on each node; it ends by itself after the iterations.
@@ -98,13 +109,14 @@ class LiveSystem {
   std::string logs() const;
 
  private:
-  void write_configuration(const Options& options);
+  void write_configuration();
+  std::string uplinks() const;
   /// What every job asks Slurm for.
   std::vector<std::string> resources(int nodes);
   std::string worker_command(int workers, int iterations) const;
 
   std::unique_ptr<SlurmCluster> slurm_;
-  int uplinks_;
+  Options options_;
   int http_port_ = 0, agents_port_ = 0;
   std::unique_ptr<ChildProcess> controller_;
   std::map<std::string, std::unique_ptr<ChildProcess>> agents_, jobs_;

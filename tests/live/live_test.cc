@@ -30,7 +30,7 @@ class LiveTest : public testing::Test {
     LiveSystem::Options options;
     options.slurm.flavour = kFlavour;
     options.mode = mode;
-    options.uplinks = kUplinks;
+    options.uplinks = std::to_string(kUplinks);
     options.more = more;
     live_ = std::make_unique<LiveSystem>(options);
     return *live_;

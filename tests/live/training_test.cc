@@ -36,7 +36,7 @@ class TrainingTest : public testing::Test {
       GTEST_SKIP() << "this build has no Python package";
     }
     LiveSystem::Options options;
-    options.uplinks = kGpusPerNode;
+    options.uplinks = std::to_string(kGpusPerNode);
     live_ = std::make_unique<LiveSystem>(options);
   }
 

@@ -8,6 +8,8 @@
 ///       --no-database              no slurmdbd
 ///       --rest                     slurmrestd at FOLDER/rest/socket
 ///       --set KEY=VALUE            a line of slurm.conf, may be given several times
+///       --address ADDRESS          where the nodes reach slurmctld; default 127.0.0.1
+///       --host ADDRESS=PATH        the next node is there, in the network namespace of that path
 ///
 /// Prints "ready FOLDER" once all nodes are idle; FOLDER/etc/slurm.conf is the SLURM_CONF to use.
 /// Then it takes lines from standard input: "stop NAME", "kill NAME", "start NAME", "pause NAME",
@@ -80,13 +82,19 @@ bool parse(int argc, char** argv, Arguments& out) {
       out.options.nodes = std::atoi(value.c_str());
     } else if (word == "--flavour" && flavour_of(value)) {
       out.options.flavour = *flavour_of(value);
+    } else if (word == "--address") {
+      out.options.address = value;
+    } else if (word == "--host" && value.find('=') != std::string::npos) {
+      const size_t at = value.find('=');
+      out.options.hosts.push_back({value.substr(0, at), value.substr(at + 1)});
     } else if (word == "--set" && value.find('=') != std::string::npos) {
       out.options.settings.push_back(value);
     } else {
       return false;
     }
   }
-  return out.options.racks > 0 && out.options.nodes > 0;
+  const size_t nodes = node_names(out.options).size();
+  return nodes > 0 && (out.options.hosts.empty() || out.options.hosts.size() == nodes);
 }
 
 /// A port that stays ours: bound but not listened on, so that the kernel gives it to nobody who
@@ -258,8 +266,13 @@ class Keeper {
                                         "rest_auth/local",
                                         "unix:" + folder_ + "/rest/socket"};
     daemons_["slurmctld"].arguments = {"slurmctld", "-D", "-f", conf};
+    size_t next = 0;
     for (const std::string& node : node_names(options_)) {
-      daemons_[node].arguments = {"slurmd", "-D", "-f", conf, "-N", node};
+      std::vector<std::string>& words = daemons_[node].arguments;
+      // Not ip netns exec, which would hide the control groups.
+      if (!options_.hosts.empty()) words = {"nsenter", "--net=" + options_.hosts[next++].space};
+      for (const char* word : {"slurmd", "-D", "-f"}) words.emplace_back(word);
+      words.insert(words.end(), {conf, "-N", node});
     }
   }
 
@@ -414,7 +427,7 @@ int keep(int argc, char** argv) {
   if (!parse(argc, argv, arguments)) {
     std::cerr << "slurm_test_cluster [--racks N] [--nodes N] "
                  "[--flavour companion|merge|merge-exclusive] [--no-database] [--rest] [--set "
-                 "KEY=VALUE]... [-- COMMAND...]\n";
+                 "KEY=VALUE]... [--address ADDRESS] [--host ADDRESS=PATH]... [-- COMMAND...]\n";
     return 2;
   }
   sigset_t watched;

@@ -23,6 +23,10 @@ std::vector<std::string> arguments_of(const SlurmClusterOptions& options) {
       std::to_string(options.nodes), "--flavour", std::string(name_of(options.flavour))};
   if (!options.database) out.push_back("--no-database");
   if (options.rest) out.push_back("--rest");
+  out.insert(out.end(), {"--address", options.address});
+  for (const SlurmClusterOptions::Host& host : options.hosts) {
+    out.insert(out.end(), {"--host", host.address + "=" + host.space});
+  }
   for (const std::string& line : options.settings) {
     out.push_back("--set");
     out.push_back(line);

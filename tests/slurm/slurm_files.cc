@@ -54,9 +54,10 @@ class Settings {
   std::vector<std::string> lines_;
 };
 
-void add_places(const SlurmPorts& ports, const std::string& folder, Settings& conf) {
+void add_places(const SlurmClusterOptions& options, const SlurmPorts& ports,
+                const std::string& folder, Settings& conf) {
   conf.add("ClusterName=lab");
-  conf.add(fmt::format("SlurmctldHost={}(127.0.0.1)", host_name()));
+  conf.add(fmt::format("SlurmctldHost={}({})", host_name(), options.address));
   conf.add(fmt::format("SlurmctldPort={}", ports.controller));
   conf.add("SlurmUser=root");
   conf.add("SlurmdUser=root");
@@ -125,10 +126,11 @@ std::string node_lines(const SlurmClusterOptions& options, const SlurmPorts& por
   size_t next = 0;
   for (const std::string& name : node_names(options)) {
     out += fmt::format(
-        "NodeName={} NodeHostname={} NodeAddr=127.0.0.1 Port={} CPUs=64 Boards=1 "
+        "NodeName={} NodeHostname={} NodeAddr={} Port={} CPUs=64 Boards=1 "
         "SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=1000 {}State=UNKNOWN\n",
-        name, host_name(), ports.nodes[next++],
-        gpus ? fmt::format("Gres=gpu:{} ", kGpusPerNode) : "");
+        name, host_name(), options.hosts.empty() ? "127.0.0.1" : options.hosts[next].address,
+        ports.nodes[next], gpus ? fmt::format("Gres=gpu:{} ", kGpusPerNode) : "");
+    ++next;
   }
   return out;
 }
@@ -195,7 +197,7 @@ bool write_slurm_files(const SlurmClusterOptions& options, const SlurmPorts& por
     std::filesystem::create_directories(fmt::format("{}/spool/{}", folder, name), error);
   }
   Settings conf;
-  add_places(ports, folder, conf);
+  add_places(options, ports, folder, conf);
   add_plugins(conf);
   add_scheduling(options, ports, folder, conf);
   // NodeName and PartitionName come last: their key repeats.

@@ -25,6 +25,12 @@ struct SlurmClusterOptions {
   bool database = true;               ///< slurmdbd over MariaDB
   bool rest = false;                  ///< slurmrestd at FOLDER/rest/socket
   std::vector<std::string> settings;  ///< lines for slurm.conf; they replace those of the same key
+  std::string address = "127.0.0.1";  ///< where the nodes reach slurmctld
+  /// Networks of their own for the nodes, in the order of node_names(); empty: all share ours.
+  struct Host {
+    std::string address, space;  ///< where slurmctld reaches it; a path for nsenter --net
+  };
+  std::vector<Host> hosts;
 };
 
 /// Ports that the daemons listen on.
