@@ -103,7 +103,7 @@ class World:
             own = whole.groups[ring] if ring else whole
             own.ring = Ring(self._client(), f"{prefix}/{ring}/{ranks[0]}", ranks.index(self.rank),
                             len(ranks), device_address or self._own_address(),
-                            self._timeout.total_seconds())
+                            self._timeout_s)
         return whole
 
     def _group(self, prefix, ranks, device_address):
