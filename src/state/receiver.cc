@@ -384,7 +384,7 @@ absl::Status ReceiverOfSockets::take_probe(Connection& connection, const FrameHe
       return absl::InvalidArgumentError("a probe that is too long");
     }
     std::vector<std::byte> bytes(header.argument);
-    const absl::Status status = path->receive(
+    absl::Status status = path->receive(
         1,
         [&](size_t) {
           return UcxPath::Message{kProbeMessage, bytes};

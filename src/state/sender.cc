@@ -227,7 +227,7 @@ absl::Status SenderOfSockets::measure() {
         start + std::chrono::duration_cast<Clock::duration>(
                     std::chrono::duration<double>(std::min(allowed_s + 0.002, 1e6)));
     control_->set_deadline(std::min(until, deadline_));
-    const absl::Status status = probe(half);
+    absl::Status status = probe(half);
     const double took_s = std::chrono::duration<double>(Clock::now() - start).count();
     control_->set_deadline(deadline_);
     if (absl::IsDeadlineExceeded(status) && Clock::now() < deadline_) {
