@@ -52,6 +52,20 @@ void read_spines(const YamlValue& value, std::vector<std::string>& spines) {
   }
 }
 
+/// One, or a list of all that may lead.
+void read_controllers(const YamlValue& value, std::vector<std::string>& controllers) {
+  std::vector<std::string> found;
+  if (!value.is_list()) {
+    if (const auto one = value.nonempty_string()) found.push_back(*one);
+  } else {
+    for (const YamlValue& item : value.list().value_or(std::vector<YamlValue>())) {
+      if (const auto one = item.nonempty_string()) found.push_back(*one);
+    }
+    if (found.empty()) value.error_expected("HOST:PORT, or several of them");
+  }
+  if (!found.empty()) controllers = std::move(found);
+}
+
 }  // namespace
 
 std::optional<AgentConfig> parse_agent_config(std::string_view text, std::string_view file,
@@ -77,7 +91,9 @@ std::optional<AgentConfig> parse_agent_config(std::string_view text, std::string
     into = bytes.value_or(into);
   };
   take_text("node", config.node);
-  take_text("controller", config.controller);
+  if (const YamlValue* value = map.find("controller")) {
+    read_controllers(*value, config.controllers);
+  }
   take_text("socket", config.socket);
   take_text("data", config.data);
   take_text("staging_folder", config.staging_folder);
@@ -118,9 +134,13 @@ std::string why_unusable(const AgentConfig& config) {
     const std::string why = why_no_node(config.node);
     if (!why.empty()) return fmt::format("node: {} {}", quote(config.node), why);
   }
-  const absl::StatusOr<HostPort> controller = parse_host_port(config.controller);
-  if (!controller.ok()) {
-    return fmt::format("controller: {}", std::string(controller.status().message()));
+  std::string far;  // a controller on another machine
+  for (const std::string& text : config.controllers) {
+    const absl::StatusOr<HostPort> controller = parse_host_port(text);
+    if (!controller.ok()) {
+      return fmt::format("controller: {}", std::string(controller.status().message()));
+    }
+    if (!controller->loopback && far.empty()) far = text;
   }
   if (config.socket.front() != '/') {
     return fmt::format("socket: expected an absolute path, found {}", quote(config.socket));
@@ -142,12 +162,12 @@ std::string why_unusable(const AgentConfig& config) {
   if (config.encrypt_state && config.ucx) {
     return "ucx: expected false with encrypt_state: state does not travel by both at once";
   }
-  if (controller->loopback) return "";
+  if (far.empty()) return "";
   if (!config.tls.configured() && !config.insecure) {
     return fmt::format(
         "controller: {} is no loopback address: whoever is there could command this node; expected "
         "a controller on this machine, or tls, or insecure: true where the network is trusted",
-        config.controller);
+        far);
   }
   if (config.data.empty()) {
     return "data: expected the interface, prefix or address that reaches the fabric, since the "

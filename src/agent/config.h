@@ -17,7 +17,7 @@ namespace monkeytree {
 struct AgentConfig {
   std::string node;  ///< as the scheduler names it; "": the machine's short name
   int slots = 0;     ///< 0: not told
-  std::string controller = "127.0.0.1:7461";
+  std::vector<std::string> controllers = {"127.0.0.1:7461"};  ///< all that may lead
   std::string socket = kDefaultAgentSocket;
   std::string data;            ///< interface, prefix or address; "": loopback
   int64_t staging_quota = 0;   ///< bytes

@@ -27,7 +27,7 @@ TEST(AgentConfig, TakesEveryField) {
   AgentConfig wanted;
   wanted.node = "n1";
   wanted.slots = 8;
-  wanted.controller = "10.0.0.1:7461";
+  wanted.controllers = {"10.0.0.1:7461"};
   wanted.socket = "/tmp/a.sock";
   wanted.data = "eth1";
   wanted.staging_quota = int64_t{64} << 30;
@@ -85,7 +85,7 @@ TEST(AgentConfig, RefusesAnOpenControllerUnlessToldSo) {
   AgentConfig config;
   TlsFiles none;
   EXPECT_EQ(why_unusable(config), "");
-  config.controller = "10.0.0.1:7461";
+  config.controllers = {"127.0.0.1:7461", "10.0.0.1:7461"};
   EXPECT_NE(why_unusable(config).find("insecure: true"), std::string::npos);
   config.insecure = true;
   EXPECT_NE(why_unusable(config).find("data:"), std::string::npos);
@@ -114,7 +114,7 @@ TEST(AgentConfig, RefusesAnOpenControllerUnlessToldSo) {
   config.socket = "agent.sock";
   EXPECT_NE(why_unusable(config).find("socket:"), std::string::npos);
   config.socket = "/a.sock";
-  config.controller = "nowhere";
+  config.controllers = {"127.0.0.1:7461", "nowhere"};
   EXPECT_NE(why_unusable(config).find("HOST:PORT"), std::string::npos);
 }
 

@@ -14,6 +14,7 @@
 #include <set>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "identity/grpc_credentials.h"
@@ -102,32 +103,35 @@ class Talk {
   std::set<uint64_t> commands_told_;
 };
 
-class GrpcSession final : public AgentSession {
+/// The talk with one controller, by a thread of its own: dials until it is asked to stop.
+class Line {
  public:
-  GrpcSession(Agent& agent, AgentSessionOptions options)
-      : agent_(agent), options_(std::move(options)), random_(std::random_device()()) {
-    agent_.on_change([this] {
-      const std::lock_guard lock(mutex_);
-      changed_ = true;
-      wake_.notify_all();
-    });
-    thread_ = std::thread([this] { run(); });
-  }
-
-  ~GrpcSession() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-      if (context_ != nullptr) context_->TryCancel();
-      wake_.notify_all();
-    }
-    agent_.on_change(nullptr);
-    agent_.stop();
+  Line(Agent& agent, const AgentSessionOptions& options, std::string controller)
+      : agent_(agent),
+        options_(options),
+        controller_(std::move(controller)),
+        random_(std::random_device()()),
+        thread_([this] { run(); }) {}
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+  /// Only after ask_to_stop(), and when the agent carries out nothing any more.
+  ~Line() {
     thread_.join();
     for (Running& one : running_) one.thread.join();
   }
 
-  bool connected() const override { return connected_; }
+  void agent_changed() {
+    const std::lock_guard lock(mutex_);
+    changed_ = true;
+    wake_.notify_all();
+  }
+  void ask_to_stop() {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    if (context_ != nullptr) context_->TryCancel();
+    wake_.notify_all();
+  }
+  bool connected() const { return connected_; }
 
  private:
   struct Running {
@@ -149,7 +153,7 @@ class GrpcSession final : public AgentSession {
       std::uniform_real_distribution<double> draw(0.5, 1.5);
       const auto drawn = std::chrono::duration_cast<milliseconds>(wait * draw(random_));
       options_.log(refused ? LogLevel::kError : LogLevel::kWarning, "no controller",
-                   {{"controller", options_.controller},
+                   {{"controller", controller_},
                     {"reason", std::string(status.message())},
                     {"retry_ms", std::to_string(drawn.count())}});
       wake_.wait_for(lock, drawn, [this] { return stopping_; });
@@ -178,7 +182,7 @@ class GrpcSession final : public AgentSession {
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetMaxReceiveMessageSize(kMaxAgentMessage);
     const std::shared_ptr<grpc::Channel> channel =
-        grpc::CreateCustomChannel(options_.controller, credentials, arguments);
+        grpc::CreateCustomChannel(controller_, credentials, arguments);
     const auto stub = wire::v1::Agents::NewStub(channel);
     grpc::ClientContext context;
     {
@@ -226,7 +230,7 @@ class GrpcSession final : public AgentSession {
         !warning.empty()) {
       options_.log(LogLevel::kWarning, "certificate", {{"text", warning}});
     }
-    const std::string host = parse_host_port(options_.controller)->host;
+    const std::string host = parse_host_port(controller_)->host;
     return tls_channel_credentials(*identity, host, [verdict](const absl::Status& status) {
       const std::lock_guard lock(verdict->mutex);
       verdict->status = status;
@@ -265,13 +269,8 @@ class GrpcSession final : public AgentSession {
     if (!message.has_welcome() || message.welcome().version() != kAgentProtocolVersion) {
       return absl::FailedPreconditionError("the controller speaks another version");
     }
-    if (absl::Status status = agent_.accept_fence(message.welcome().fence()); !status.ok()) {
-      return status;
-    }
+    if (absl::Status status = welcomed(message.welcome().fence()); !status.ok()) return status;
     connected_ = true;
-    options_.log(LogLevel::kInfo, "controller",
-                 {{"controller", options_.controller},
-                  {"epoch", std::to_string(message.welcome().fence())}});
     const milliseconds pace(std::clamp<uint32_t>(message.welcome().heartbeat_ms(), 10, 60'000));
     std::atomic<bool> over{false};
     std::thread heart([&] { beat(*talk, pace, over); });
@@ -285,6 +284,17 @@ class GrpcSession final : public AgentSession {
     }
     heart.join();
     return status;
+  }
+
+  /// By a controller that leads with that token, or (0) that stands by until it does.
+  absl::Status welcomed(uint64_t fence) {
+    if (fence != 0) {
+      if (absl::Status status = agent_.accept_fence(fence); !status.ok()) return status;
+    }
+    options_.log(
+        LogLevel::kInfo, "controller",
+        {{"controller", controller_}, {"epoch", fence == 0 ? "stands by" : std::to_string(fence)}});
+    return absl::OkStatus();
   }
 
   void beat(Talk& talk, milliseconds pace, const std::atomic<bool>& over) {
@@ -305,6 +315,7 @@ class GrpcSession final : public AgentSession {
       if (routes.ok()) agent_.apply_routes(*routes);
       return routes.status();
     }
+    if (message.has_welcome()) return welcomed(message.welcome().fence());
     if (!message.has_command()) return absl::OkStatus();
     absl::StatusOr<AgentCommand> command = read_proto(message.command());
     reap();
@@ -339,7 +350,8 @@ class GrpcSession final : public AgentSession {
   }
 
   Agent& agent_;
-  const AgentSessionOptions options_;
+  const AgentSessionOptions& options_;
+  const std::string controller_;
   std::mt19937_64 random_;
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -350,22 +362,54 @@ class GrpcSession final : public AgentSession {
   std::thread thread_;
 };
 
+class GrpcSession final : public AgentSession {
+ public:
+  GrpcSession(Agent& agent, AgentSessionOptions options)
+      : agent_(agent), options_(std::move(options)) {
+    for (const std::string& controller : options_.controllers) {
+      lines_.push_back(std::make_unique<Line>(agent_, options_, controller));
+    }
+    agent_.on_change([this] {
+      for (const auto& line : lines_) line->agent_changed();
+    });
+  }
+
+  ~GrpcSession() override {
+    for (const auto& line : lines_) line->ask_to_stop();
+    agent_.on_change(nullptr);
+    agent_.stop();
+    lines_.clear();
+  }
+
+  bool connected() const override {
+    return std::any_of(lines_.begin(), lines_.end(),
+                       [](const auto& line) { return line->connected(); });
+  }
+
+ private:
+  Agent& agent_;
+  const AgentSessionOptions options_;
+  std::vector<std::unique_ptr<Line>> lines_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AgentSession>> AgentSession::start(Agent& agent,
                                                                   AgentSessionOptions options) {
-  const absl::StatusOr<HostPort> controller = parse_host_port(options.controller);
-  if (!controller.ok()) return controller.status();
-  const bool tls = options.tls.configured();
-  if (!controller->loopback && !tls && !options.insecure) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{} is no loopback address: whoever is there could command this node; expected a "
-        "controller on this machine, or `tls:`, or `insecure: true` where the network is trusted",
-        options.controller));
-  }
-  if (!controller->loopback && !tls) {
-    options.log(LogLevel::kWarning, "insecure: the controller is believed without proof",
-                {{"controller", options.controller}});
+  for (const std::string& text : options.controllers) {
+    const absl::StatusOr<HostPort> controller = parse_host_port(text);
+    if (!controller.ok()) return controller.status();
+    const bool tls = options.tls.configured();
+    if (!controller->loopback && !tls && !options.insecure) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{} is no loopback address: whoever is there could command this node; expected a "
+          "controller on this machine, or `tls:`, or `insecure: true` where the network is trusted",
+          text));
+    }
+    if (!controller->loopback && !tls) {
+      options.log(LogLevel::kWarning, "insecure: the controller is believed without proof",
+                  {{"controller", text}});
+    }
   }
   return std::make_unique<GrpcSession>(agent, std::move(options));
 }

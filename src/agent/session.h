@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "agent/agent.h"
 #include "identity/tls_files.h"
@@ -14,7 +15,8 @@
 namespace monkeytree {
 
 struct AgentSessionOptions {
-  std::string controller = "127.0.0.1:7461";
+  /// All that may lead: each is told everything, and the one that leads commands.
+  std::vector<std::string> controllers = {"127.0.0.1:7461"};
   /// Where configured, agent and controller prove to each other who they are, by TLS. The files are
   /// read at each try.
   TlsFiles tls;
@@ -24,7 +26,7 @@ struct AgentSessionOptions {
   LogSink log = [](LogLevel, std::string_view, const LogFields&) {};
 };
 
-/// Keeps an agent connected to its controller: dials, tells what the agent knows, has it carry out
+/// Keeps an agent connected to its controllers: dials, tells what the agent knows, has it carry out
 /// commands, dials again after a while that is drawn, so that a restarted controller is not run
 /// over by all agents at once.
 class AgentSession {

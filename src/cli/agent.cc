@@ -45,7 +45,8 @@ constexpr const char* kExamples =
 
 struct AgentArguments {
   std::string config_file;
-  std::optional<std::string> node, controller, socket, data, staging_quota, routes_file, log;
+  std::optional<std::string> node, socket, data, staging_quota, routes_file, log;
+  std::vector<std::string> controllers;
   std::optional<std::string> ca, certificate, key;
   std::optional<int> slots;
   bool insecure = false;
@@ -65,7 +66,7 @@ std::optional<AgentConfig> configure(const AgentArguments& arguments) {
     config = *read;
   }
   config.node = arguments.node.value_or(config.node);
-  config.controller = arguments.controller.value_or(config.controller);
+  if (!arguments.controllers.empty()) config.controllers = arguments.controllers;
   config.socket = arguments.socket.value_or(config.socket);
   config.data = arguments.data.value_or(config.data);
   config.routes_file = arguments.routes_file.value_or(config.routes_file);
@@ -227,14 +228,14 @@ int run_agent(const AgentArguments& arguments) {
     });
   }
   AgentSessionOptions session;
-  session.controller = config->controller;
+  session.controllers = config->controllers;
   session.tls = config->tls;
   session.insecure = config->insecure;
   session.log = options.log;
   options.log(LogLevel::kInfo, "started",
               {{"node", config->node},
                {"socket", config->socket},
-               {"controller", config->controller},
+               {"controller", fmt::format("{}", fmt::join(config->controllers, ","))},
                {"data", options.data_address}});
   absl::StatusOr<std::unique_ptr<AgentSession>> talk = AgentSession::start(**agent, session);
   if (!talk.ok()) return fail(talk.status());
@@ -260,7 +261,10 @@ void add_agent(CLI::App& app, int& exit_code) {
   command.add_option("--slots", a->slots, "GPUs of the node")
       ->check(CLI::Range(1, 4096).description(""))
       ->type_name("N");
-  command.add_option("--controller", a->controller, "where it listens for agents")
+  command
+      .add_option("--controller", a->controllers,
+                  "where it listens for agents; several, by commas, where there is a standby")
+      ->delimiter(',')
       ->type_name("HOST:PORT");
   command.add_option("--socket", a->socket, "where worker processes come to")->type_name("PATH");
   command

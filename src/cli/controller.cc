@@ -38,6 +38,7 @@
 #include "kubernetes/scheduler.h"
 #include "service/api.h"
 #include "service/config.h"
+#include "service/etcd_leadership.h"
 #include "service/event_feed.h"
 #include "service/grpc_executor.h"
 #include "service/http_server.h"
@@ -58,6 +59,15 @@ constexpr const char* kExamples =
     "SIGTERM and SIGINT end it when the steps under way have ended; a second one\n"
     "at once: the next start goes on from the journal. SIGHUP does nothing.\n"
     "Exit code: 0 stopped, 1 could not start, 2 bad usage or configuration.";
+
+/// Under which the journal keeps the highest token that agents were given.
+constexpr std::string_view kFence = "fence";
+
+std::string host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
 
 double wall_s() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -164,6 +174,7 @@ class Process {
     churn_.reset();
     server_.reset();
     controller_->stop();
+    if (leadership_) leadership_->resign();
     log_(LogLevel::kInfo, "stopped", {});
     return kExitDone;
   }
@@ -176,10 +187,15 @@ class Process {
       return with_context(journal.status(), fmt::format("journal {}", config_.journal));
     }
     journal_.emplace(*std::move(journal));
-    const absl::StatusOr<uint64_t> fence = next_fence();
+    const absl::StatusOr<uint64_t> fence = last_fence();
     if (!fence.ok()) return with_context(fence.status(), "journal");
     if (absl::Status status = make_scheduler(); !status.ok()) return status;
-    if (absl::Status status = make_executor(*fence); !status.ok()) return status;
+    if (config_.etcd.configured()) {
+      if (absl::Status status = make_leadership(*fence); !status.ok()) return status;
+    } else if (absl::Status status = write_fence(*fence + 1); !status.ok()) {
+      return with_context(status, "journal");
+    }
+    if (absl::Status status = make_executor(*fence + 1); !status.ok()) return status;
     make_controller();
     if (absl::Status status = listen(); !status.ok()) return status;
     if (absl::Status status = controller_->start(); !status.ok()) {
@@ -191,6 +207,7 @@ class Process {
           {"http", to_string(server_->address())},
           {"agents", to_string(ListenAddress{config_.agents.host, executor_->port()})},
           {"journal", config_.journal}});
+    if (leadership_) leadership_->start();
     if (kubernetes_ != nullptr) {
       kubernetes_->on_change([this] { controller_->notify("the cluster has changed"); });
     }
@@ -230,20 +247,44 @@ class Process {
     }
   }
 
-  /// Agents refuse a controller that is older than one they have seen.
-  absl::StatusOr<uint64_t> next_fence() {
-    constexpr std::string_view kKey = "fence";
-    const absl::StatusOr<std::optional<std::string>> last = journal_->get(kKey);
+  /// The highest token that agents were given from this journal; they refuse lower ones.
+  absl::StatusOr<uint64_t> last_fence() const {
+    const absl::StatusOr<std::optional<std::string>> last = journal_->get(kFence);
     if (!last.ok()) return last.status();
     uint64_t fence = 0;
     if (*last && !absl::SimpleAtoi(**last, &fence)) {
       return absl::DataLossError("its fence is not a number");
     }
-    ++fence;
-    if (absl::Status status = journal_->set(kKey, std::to_string(fence)); !status.ok()) {
-      return status;
-    }
     return fence;
+  }
+
+  absl::Status write_fence(uint64_t fence) { return journal_->set(kFence, std::to_string(fence)); }
+
+  absl::Status make_leadership(uint64_t fence) {
+    absl::StatusOr<std::unique_ptr<Etcd>> etcd = Etcd::open(config_.etcd.access);
+    if (!etcd.ok()) return with_context(etcd.status(), "etcd");
+    etcd_ = *std::move(etcd);
+    EtcdLeadership::Settings settings;
+    settings.election.prefix = config_.etcd.prefix;
+    settings.election.name = config_.etcd.name.empty() ? host_name() : config_.etcd.name;
+    settings.election.lease = std::chrono::seconds(config_.etcd.lease_s);
+    settings.election.address = [this, name = settings.election.name] {
+      ListenAddress at = server_->address();
+      if (at.host == "0.0.0.0" || at.host == "::") at.host = name;
+      return to_string(at);
+    };
+    settings.known_token = fence;
+    settings.changed = [this] { on_leadership(); };
+    leadership_.emplace(*etcd_, std::move(settings));
+    return absl::OkStatus();
+  }
+
+  void on_leadership() {
+    const uint64_t token = leadership_->token();
+    // So that this controller alone, without etcd, would go on with higher ones.
+    if (token != 0 && token != written_fence_.exchange(token)) write_fence(token).IgnoreError();
+    executor_->leadership_changed();
+    controller_->leadership_changed();
   }
 
   absl::Status make_scheduler() {
@@ -298,6 +339,7 @@ class Process {
     options.tls = config_.tls;
     options.insecure = config_.insecure;
     options.fence = fence;
+    if (leadership_) options.leads = [this] { return leadership_->token(); };
     options.log = log_;
     absl::StatusOr<std::unique_ptr<GrpcExecutor>> executor = GrpcExecutor::start(options);
     if (!executor.ok()) return executor.status();
@@ -314,7 +356,8 @@ class Process {
                             *journal_,
                             wall_s,
                             [this](const Event& event) { on_event(event); },
-                            [this](const StepNotice& notice) { on_step(notice); }};
+                            [this](const StepNotice& notice) { on_step(notice); },
+                            leadership_ ? &*leadership_ : nullptr};
     controller_.emplace(std::move(parts), config_.rules);
   }
 
@@ -380,6 +423,9 @@ class Process {
   KubernetesScheduler* kubernetes_ =
       nullptr;                             ///< scheduler_, where it is one that tells of changes
   EmulatedScheduler* emulated_ = nullptr;  ///< scheduler_, where it is one that jobs come to
+  std::unique_ptr<Etcd> etcd_;
+  std::optional<EtcdLeadership> leadership_;
+  std::atomic<uint64_t> written_fence_ = 0;
   std::unique_ptr<GrpcExecutor> executor_;
   Metrics metrics_;
   // The feed outlives the controller, whose events poke it, and does not outlive the api it calls.
@@ -431,6 +477,15 @@ std::vector<std::string> obstacles(const ServiceConfig& config) {
   if (config.tls.configured()) {
     const auto identity = read_identity(config.tls, CertificateRole::kController, unix_now_s());
     if (!identity.ok()) out.push_back(fmt::format("tls: {}", message_of(identity.status())));
+  }
+  if (config.etcd.configured()) {
+    const absl::StatusOr<std::unique_ptr<Etcd>> etcd = Etcd::open(config.etcd.access);
+    absl::Status status = etcd.status();
+    if (etcd.ok()) {
+      status =
+          (*etcd)->read({config.etcd.prefix + "/leader", ""}, std::chrono::seconds(3)).status();
+    }
+    if (!status.ok()) out.push_back(fmt::format("etcd: {}", message_of(status)));
   }
   if (config.http.port != 0 && config.http.port == config.agents.port &&
       config.http.host == config.agents.host) {

@@ -192,12 +192,32 @@ std::string plan_list(const Json& plans) {
   return out;
 }
 
+/// Of several controllers: who leads.
+std::string lead_text(const Json& lead) {
+  const std::string name = text_at(lead, "name"), leader = text_at(lead, "leader");
+  if (at(lead, "leads") == true) {
+    return fmt::format("this controller ({}) leads; {:.0f} s of its lease are left", name,
+                       number_at(lead, "lease_left_s"));
+  }
+  if (const std::string trouble = text_at(lead, "trouble"); !trouble.empty()) {
+    return fmt::format("this controller ({}) does not lead, and who does is not known: {}", name,
+                       trouble);
+  }
+  if (leader.empty() || leader == name) return "no controller leads at this moment";
+  const std::string address = text_at(lead, "address");
+  return fmt::format("{}{} leads; this controller ({}) stands by", leader,
+                     address.empty() ? "" : " at " + address, name);
+}
+
 std::string status_text(const Json& status, const Paint& paint) {
   std::string out = paint.bold(fmt::format("mode {}", text_at(status, "mode")));
   if (at(status, "observation_age_s").is_number()) {
     out += fmt::format(", looked at {:.0f} s ago", number_at(status, "observation_age_s"));
   }
   out += "\n" + lines_of(text_at(status, "scheduler"), 2);
+  if (const Json lead = at(status, "leadership"); lead.is_object()) {
+    out += lines_of(lead_text(lead), 2);
+  }
   if (const std::string why = text_at(status, "read_only"); !why.empty()) {
     out += lines_of("moves cannot be booked: " + why, 2);
   }

@@ -12,7 +12,7 @@ monkeytree_library(cli_live
     token.cc
     view.cc
   USES monkeytree_agent monkeytree_api_client monkeytree_cli monkeytree_kubernetes_live monkeytree_notify_fast monkeytree_grpc_executor
-       monkeytree_service spdlog::spdlog nlohmann_json::nlohmann_json)
+       monkeytree_etcd_leadership monkeytree_service spdlog::spdlog nlohmann_json::nlohmann_json)
 target_link_libraries(monkeytree PRIVATE monkeytree_cli_live)
 
 # The same as `monkeytree notify`, without the libraries that the rest needs.

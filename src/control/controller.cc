@@ -20,6 +20,9 @@ constexpr double kDay_s = 86400;
 
 constexpr int kMostCoalesced = 5;  ///< times coalesce_ms
 
+/// After what should have come about and has not.
+constexpr std::chrono::milliseconds kSoon{500};
+
 constexpr std::string_view kReservationPrefix = "plan-";
 
 }  // namespace
@@ -35,7 +38,12 @@ std::optional<Mode> mode_named(std::string_view name) {
 Controller::Controller(Parts parts, ControllerRules rules)
     : parts_(std::move(parts)),
       rules_(std::move(rules)),
-      mover_({parts_.scheduler, parts_.executor, parts_.journal, parts_.wall_s,
+      leased_(parts_.leadership == nullptr
+                  ? std::nullopt
+                  : std::optional<LeasedScheduler>(std::in_place, parts_.scheduler,
+                                                   *parts_.leadership)),
+      scheduler_(leased_ ? static_cast<Scheduler&>(*leased_) : parts_.scheduler),
+      mover_({scheduler_, parts_.executor, parts_.journal, parts_.wall_s,
               [this](const StepNotice& notice) {
                 if (parts_.on_step) parts_.on_step(notice);
                 if (notice.began || notice.outcome.ok()) return;
@@ -47,12 +55,22 @@ Controller::Controller(Parts parts, ControllerRules rules)
   view_.scheduler = parts_.scheduler.describe();
   view_.read_only = parts_.scheduler.why_read_only();
   view_.trouble = "the cluster has not been looked at yet";
+  if (Leadership* const leadership = parts_.leadership; leadership != nullptr) {
+    parts_.journal.share_migrations(
+        [leadership](const Migration& migration) { return leadership->put_migration(migration); });
+  }
 }
 
 Controller::~Controller() { stop(); }
 
 absl::Status Controller::start() {
-  if (absl::Status status = recover(); !status.ok()) return status;
+  // Of several controllers it takes up what is under way when it begins to lead.
+  if (parts_.leadership == nullptr) {
+    const std::lock_guard turn(turn_);
+    if (absl::Status status = recover("the controller was started again"); !status.ok()) {
+      return status;
+    }
+  }
   thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
   return absl::OkStatus();
 }
@@ -86,7 +104,8 @@ void Controller::loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     reconcile();
     std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, stop, poll, [this] { return notified_ != seen_; });
+    wake_.wait_for(lock, stop, soon_ ? std::min(poll, kSoon) : poll,
+                   [this] { return notified_ != seen_; });
     // A burst of events is one: wait until it is quiet, but not for ever.
     for (int i = 0; i < kMostCoalesced && notified_ != seen_; ++i) {
       seen_ = notified_;
@@ -96,8 +115,7 @@ void Controller::loop(const std::stop_token& stop) {
   }
 }
 
-absl::Status Controller::recover() {
-  const std::lock_guard turn(turn_);
+absl::Status Controller::recover(std::string_view why) {
   const absl::StatusOr<std::optional<std::string>> paused = parts_.journal.get(kKillSwitch);
   if (!paused.ok()) return paused.status();
   {
@@ -123,8 +141,8 @@ absl::Status Controller::recover() {
   plans = parts_.journal.plans(PlanState::kWaiting, rules_.keep_plans);
   if (!plans.ok()) return plans.status();
   for (const PlanEntry& plan : *plans) {
-    absl::Status status = parts_.journal.set_plan_state(
-        plan.id, PlanState::kSuperseded, "the controller was started again", parts_.wall_s());
+    absl::Status status =
+        parts_.journal.set_plan_state(plan.id, PlanState::kSuperseded, why, parts_.wall_s());
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
@@ -133,11 +151,14 @@ absl::Status Controller::recover() {
 void Controller::reconcile() {
   const std::lock_guard turn(turn_);
   const Clock::time_point start = Clock::now();
+  follow_leadership();
   reap();
   Observation seen;
   if (!look(seen)) return;
-  decide();
-  tidy(seen);
+  if (leads()) {
+    decide();
+    tidy(seen);
+  }
   route();
   publish(seen);
   const std::lock_guard lock(mutex_);
@@ -258,7 +279,7 @@ void Controller::tidy(const Observation& seen) {
     lines.push_back(
         fmt::format("{} on {} for {}: {}", hold.id, hold.node, to_string(hold.worker), why));
     if (rules_.mode == Mode::kObserve || !stray_.contains(hold.id)) return;
-    const absl::Status status = parts_.scheduler.cancel(hold, limit);
+    const absl::Status status = scheduler_.cancel(hold, limit);
     tell("orphan",
          fmt::format("hold {}: {}", lines.back(), status.ok() ? "given back" : text_of(status)));
   };
@@ -279,7 +300,7 @@ void Controller::tidy(const Observation& seen) {
   stray_ = std::move(stray);
   if (rules_.mode != Mode::kObserve) {
     for (const Hold& hold : seen.short_holds) {
-      const absl::Status status = parts_.scheduler.extend(hold, limit);
+      const absl::Status status = scheduler_.extend(hold, limit);
       if (!status.ok()) {
         tell("hold", fmt::format("{} on {} for {} ends before its job and cannot be extended: {}",
                                  hold.id, hold.node, to_string(hold.worker), text_of(status)));
@@ -294,7 +315,7 @@ void Controller::tidy(const Observation& seen) {
       for (const auto& [id, running] : running_) in_use |= PlanRun::reservation_of(id) == name;
     }
     if (in_use) continue;
-    const absl::Status status = parts_.scheduler.unreserve(name, limit);
+    const absl::Status status = scheduler_.unreserve(name, limit);
     tell("orphan",
          fmt::format("reservation {}: {}", name, status.ok() ? "given back" : text_of(status)));
   }
@@ -311,7 +332,7 @@ void Controller::route() {
     return;
   }
   routes_ = named_routes(snapshot, routes(snapshot, &routes_));
-  if (rules_.mode == Mode::kEnforce) parts_.executor.apply_routes(routes_);
+  if (rules_.mode == Mode::kEnforce && leads()) parts_.executor.apply_routes(routes_);
   const std::lock_guard lock(mutex_);
   view_.routes = std::make_shared<const std::vector<PreviousRoute>>(routes_);
 }
@@ -353,8 +374,12 @@ void Controller::tell(std::string_view kind, std::string text, std::string data)
 }
 
 ControllerView Controller::view() const {
+  std::optional<LeadershipView> leadership;
+  if (parts_.leadership != nullptr) leadership = parts_.leadership->view();
   const std::lock_guard lock(mutex_);
-  return view_;
+  ControllerView view = view_;
+  view.leadership = std::move(leadership);
+  return view;
 }
 
 }  // namespace monkeytree

@@ -19,6 +19,8 @@
 
 #include "control/executor.h"
 #include "control/journal.h"
+#include "control/leadership.h"
+#include "control/leased_scheduler.h"
 #include "control/mirror.h"
 #include "control/mover.h"
 #include "control/plan_run.h"
@@ -70,10 +72,14 @@ struct ControllerView {
   std::vector<int64_t> running, waiting;         ///< plans
   std::vector<AgentReport> agents;
   std::shared_ptr<const std::vector<PreviousRoute>> routes;  ///< applied, or that would be
+  std::optional<LeadershipView> leadership;  ///< where there are several controllers
 };
 
 /// The reconcile loop: observe → fragmentation → plan → policy → execute → verify → route. Woken by
 /// notify() and by a slow poll. All public functions are thread-safe.
+///
+/// Of several controllers only the one that leads does more than observe. When it begins to lead it
+/// takes up what all of them know to be under way; when it leads no more it lets go of it.
 class Controller {
  public:
   struct Parts {
@@ -83,6 +89,7 @@ class Controller {
     std::function<double()> wall_s;
     std::function<void(const Event&)> on_event;      ///< logs, event stream; may be empty
     std::function<void(const StepNotice&)> on_step;  ///< metrics; may be empty
+    Leadership* leadership = nullptr;                ///< null: there is no other controller
   };
 
   Controller(Parts parts, ControllerRules rules);
@@ -98,6 +105,10 @@ class Controller {
 
   /// Something may have changed in the cluster. Never blocks.
   void notify(std::string_view why);
+
+  /// Who leads may have changed. What this controller may do no more it stops at once. Never
+  /// blocks.
+  void leadership_changed();
 
   /// One turn of the loop, by the caller's thread; for tests, which do not start().
   void reconcile();
@@ -131,10 +142,21 @@ class Controller {
   };
 
   void loop(const std::stop_token& stop);
-  absl::Status recover();
+  /// Takes up what the journal says was under way; `why` what waited waits no more.
+  absl::Status recover(std::string_view why);
   void recover_plan(int64_t plan, std::vector<Migration> migrations);
 
   // The parts of a turn, all on the thread that reconciles.
+  /// Takes over or steps back where who leads has changed.
+  void follow_leadership();
+  absl::Status take_over(const LeadershipView& now);
+  absl::Status adopt(const SharedBooks& books);
+  void step_back();
+  bool leads() const { return parts_.leadership == nullptr || leading_term_ != 0; }
+  absl::Status check_leads() const;
+  absl::StatusOr<int64_t> add_plan(PlanEntry& entry);
+  absl::Status share_running(int64_t plan, std::string_view cancelled_by);
+  absl::Status end_plan(int64_t plan, PlanState state, const std::string& reason, double now_s);
   void reap();
   bool look(Observation& seen);
   void tidy(const Observation& seen);
@@ -159,6 +181,8 @@ class Controller {
 
   Parts parts_;
   ControllerRules rules_;
+  std::optional<LeasedScheduler> leased_;  ///< parts_.scheduler, where there is a leadership
+  Scheduler& scheduler_;                   ///< by which it changes things
   Mover mover_;
 
   // With turn_ held.
@@ -182,11 +206,14 @@ class Controller {
   bool routes_stale_ = true;
   bool was_over_ = false;
   bool recovering_ = false;
+  uint64_t leading_term_ = 0;  ///< the term of whose plans running_ has; 0: it stands by
+  std::string lead_told_;      ///< what was told last of who leads
 
   /// Guards what follows; never held while anything is waited for.
   mutable std::mutex mutex_;
   std::condition_variable_any wake_;
   uint64_t notified_ = 0, seen_ = 0;
+  bool soon_ = false;  ///< the next turn is not to wait for a word or the poll
   std::string notified_why_;
   ControllerView view_;
   std::map<int64_t, Running> running_;

@@ -9,6 +9,7 @@ namespace monkeytree {
 
 absl::Status Controller::approve(int64_t plan, std::string_view by) {
   const std::lock_guard turn(turn_);
+  if (absl::Status status = check_leads(); !status.ok()) return status;
   const absl::StatusOr<std::optional<PlanEntry>> entry = parts_.journal.plan(plan);
   if (!entry.ok()) return entry.status();
   if (!*entry) return absl::NotFoundError(fmt::format("there is no plan {}", plan));
@@ -48,6 +49,10 @@ absl::Status Controller::approve(int64_t plan, std::string_view by) {
 
 absl::Status Controller::cancel(int64_t plan, std::string_view by) {
   const std::lock_guard turn(turn_);
+  if (absl::Status status = check_leads(); !status.ok()) return status;
+  const absl::StatusOr<std::optional<PlanEntry>> entry = parts_.journal.plan(plan);
+  if (!entry.ok()) return entry.status();
+  if (!*entry) return absl::NotFoundError(fmt::format("there is no plan {}", plan));
   const auto running = [&]() -> Running* {
     const auto found = running_.find(plan);
     return found == running_.end() || found->second.end ? nullptr : &found->second;
@@ -59,8 +64,11 @@ absl::Status Controller::cancel(int64_t plan, std::string_view by) {
   }
   // Written down first: a controller that is killed before the plan ends goes on cancelling it.
   if (runs) {
-    absl::Status status = parts_.journal.set(cancelled_key(plan), by.empty() ? "somebody" : by);
-    if (!status.ok()) return status;
+    const std::string_view who = by.empty() ? "somebody" : by;
+    if (absl::Status status = share_running(plan, who); !status.ok()) return status;
+    if (absl::Status status = parts_.journal.set(cancelled_key(plan), who); !status.ok()) {
+      return status;
+    }
   }
   {
     const std::lock_guard lock(mutex_);
@@ -68,8 +76,8 @@ absl::Status Controller::cancel(int64_t plan, std::string_view by) {
       found->cancelled = true;
       found->run->give_up();
     } else if (!proposal_ || proposal_->id != plan || proposal_->state != PlanState::kWaiting) {
-      return absl::FailedPreconditionError(
-          fmt::format("plan {} is neither waiting nor running", plan));
+      return absl::FailedPreconditionError(fmt::format("plan {} is {}, neither waiting nor running",
+                                                       plan, name_of((*entry)->state)));
     }
   }
   tell("cancel", fmt::format("plan {} is cancelled by {}", plan, by));
@@ -83,6 +91,11 @@ absl::Status Controller::cancel(int64_t plan, std::string_view by) {
 absl::Status Controller::pause(std::string_view why, std::string_view by) {
   const std::string text =
       why.empty() ? fmt::format("by {}", by) : fmt::format("by {}: {}", by, why);
+  if (parts_.leadership != nullptr) {
+    absl::Status status = check_leads();
+    if (status.ok()) status = parts_.leadership->set_paused(text);
+    if (!status.ok()) return status;
+  }
   if (absl::Status status = parts_.journal.set(kKillSwitch, text); !status.ok()) return status;
   {
     const std::lock_guard lock(mutex_);
@@ -94,6 +107,11 @@ absl::Status Controller::pause(std::string_view why, std::string_view by) {
 }
 
 absl::Status Controller::resume(std::string_view by) {
+  if (parts_.leadership != nullptr) {
+    absl::Status status = check_leads();
+    if (status.ok()) status = parts_.leadership->set_paused("");
+    if (!status.ok()) return status;
+  }
   if (absl::Status status = parts_.journal.set(kKillSwitch, ""); !status.ok()) return status;
   {
     const std::lock_guard lock(mutex_);

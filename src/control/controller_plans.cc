@@ -144,7 +144,7 @@ void Controller::propose(const Plan& plan) {
   const bool runs = entry.state == PlanState::kRunning;
   // A plan counts as running once its migrations are in the journal, not before.
   if (runs) entry.state = PlanState::kProposed;
-  const absl::StatusOr<int64_t> id = parts_.journal.add_plan(entry);
+  const absl::StatusOr<int64_t> id = add_plan(entry);
   if (!id.ok()) {
     set_trouble(fmt::format("the journal: {}", text_of(id.status())));
     return;
@@ -171,6 +171,7 @@ absl::Status Controller::run_plan(int64_t id, const std::vector<Round>& rounds) 
   if (absl::Status status = parts_.journal.add_migrations(migrations, now_s); !status.ok()) {
     return status;
   }
+  if (absl::Status status = share_running(id, ""); !status.ok()) return status;
   absl::Status status = parts_.journal.set_plan_state(id, PlanState::kRunning, "", std::nullopt);
   if (!status.ok()) return status;
   mirror_.planner().begin(rounds);
@@ -202,7 +203,7 @@ void Controller::launch(int64_t id, std::vector<Migration> migrations, std::vect
                                         migration.job, name_of(migration.state), migration.reason));
   };
   hooks.trouble = [this](const std::string& text) { tell("trouble", text); };
-  running.run = std::make_unique<PlanRun>(id, std::move(migrations), mover_, parts_.scheduler,
+  running.run = std::make_unique<PlanRun>(id, std::move(migrations), mover_, scheduler_,
                                           parts_.journal, parts_.wall_s, std::move(hooks));
   running.cancelled = cancelled;
   if (cancelled) running.run->give_up();
@@ -228,16 +229,11 @@ void Controller::reap() {
       if (is_through) through.insert(running_.extract(node));
     }
   }
-  for (auto& [id, running] : through) {
+  for (auto at = through.begin(); at != through.end();) {
+    auto& [id, running] = *at;
     if (running.thread.joinable()) running.thread.join();
     const bool done = *running.end == PlanRun::End::kDone;
     const double now_s = parts_.wall_s();
-    if (done && !running.rounds.empty()) {
-      mirror_.planner().finish(all_moves(running.rounds));
-    } else if (!mirror_.empty()) {
-      mirror_.forget(running.jobs);
-    }
-    for (const std::string& job : running.jobs) last_moves_[job] = Clock::now();
     std::string reason;
     if (!done) {
       const absl::StatusOr<std::vector<Migration>> migrations = parts_.journal.migrations(id);
@@ -253,9 +249,24 @@ void Controller::reap() {
     const PlanState state = done                ? PlanState::kDone
                             : running.cancelled ? PlanState::kCancelled
                                                 : PlanState::kFailed;
-    absl::Status written = parts_.journal.set_plan_state(id, state, reason, now_s);
+    absl::Status written = end_plan(id, state, reason, now_s);
+    if (!written.ok() && parts_.leadership != nullptr) {
+      // It is over only when the others know it.
+      set_trouble(fmt::format("plan {} has ended: {}", id, text_of(written)));
+      const std::lock_guard lock(mutex_);
+      soon_ = true;
+      running_.insert(through.extract(at++));
+      continue;
+    }
+    ++at;
     if (running.cancelled) written.Update(parts_.journal.set(cancelled_key(id), ""));
     if (!written.ok()) set_trouble(fmt::format("the journal: {}", text_of(written)));
+    if (done && !running.rounds.empty()) {
+      mirror_.planner().finish(all_moves(running.rounds));
+    } else if (!mirror_.empty()) {
+      mirror_.forget(running.jobs);
+    }
+    for (const std::string& job : running.jobs) last_moves_[job] = Clock::now();
     routes_stale_ = true;
     tell("end",
          fmt::format("plan {}: {}{}", id, name_of(state), reason.empty() ? "" : ": " + reason));

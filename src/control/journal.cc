@@ -152,9 +152,10 @@ absl::StatusOr<Transaction> Journal::begin() const {
 absl::StatusOr<int64_t> Journal::add_plan(const PlanEntry& plan) {
   const std::lock_guard lock(*mutex_);
   absl::StatusOr<Statement> insert = change(
-      "INSERT INTO plans(made_s, ended_s, state, reason, approved_by, moves, snapshot, plan, "
-      "decision) VALUES(?,?,?,?,?,?,?,?,?)");
+      "INSERT INTO plans(id, made_s, ended_s, state, reason, approved_by, moves, snapshot, plan, "
+      "decision) VALUES(nullif(?,0),?,?,?,?,?,?,?,?,?)");
   if (!insert.ok()) return insert.status();
+  insert->bind(plan.id);
   insert->bind(plan.made_s).bind(plan.ended_s).bind(name_of(plan.state)).bind(plan.reason);
   insert->bind(plan.approved_by).bind(int64_t{plan.moves}).bind(plan.snapshot).bind(plan.plan);
   insert->bind(plan.decision);
@@ -220,23 +221,31 @@ absl::StatusOr<std::map<PlanState, int64_t>> Journal::count_plans() const {
 }
 
 absl::Status Journal::add_migrations(const std::vector<Migration>& migrations, double now_s) {
+  for (const Migration& migration : migrations) {
+    if (absl::Status status = shared(migration); !status.ok()) return status;
+  }
   const std::lock_guard lock(*mutex_);
   absl::StatusOr<Transaction> transaction = begin();
   if (!transaction.ok()) return transaction.status();
   recent_.reset();
   int64_t number = 0;
   for (const Migration& migration : migrations) {
-    absl::StatusOr<Statement> insert = database_.prepare(
-        "INSERT INTO migrations(id, plan, number, job, workers, state, ended, began_s, document) "
-        "VALUES(?,?,?,?,?,?,0,?,?)");
-    if (!insert.ok()) return insert.status();
-    insert->bind(migration.id).bind(migration.plan);
-    insert->bind(int64_t{migration.round} * 1'000'000 + number++).bind(migration.job);
-    insert->bind(int64_t{workers_moved(migration)}).bind(name_of(migration.state)).bind(now_s);
-    insert->bind(write_migration(migration));
-    if (absl::Status status = insert->run(); !status.ok()) return status;
+    absl::Status status = insert_migration(migration, number++, now_s);
+    if (!status.ok()) return status;
   }
   return transaction->commit();
+}
+
+absl::Status Journal::insert_migration(const Migration& migration, int64_t number,
+                                       double now_s) const {
+  absl::StatusOr<Statement> insert = database_.prepare(
+      "INSERT INTO migrations(id, plan, number, job, workers, state, ended, began_s, document) "
+      "VALUES(?,?,?,?,?,?,0,?,?)");
+  if (!insert.ok()) return insert.status();
+  insert->bind(migration.id).bind(migration.plan);
+  insert->bind(int64_t{migration.round} * 1'000'000 + number).bind(migration.job);
+  insert->bind(int64_t{workers_moved(migration)}).bind(name_of(migration.state)).bind(now_s);
+  return insert->bind(write_migration(migration)).run();
 }
 
 absl::Status Journal::write_state(const Migration& migration, double now_s) {
@@ -251,6 +260,7 @@ absl::Status Journal::write_state(const Migration& migration, double now_s) {
 }
 
 absl::StatusOr<int> Journal::begin_step(const Migration& migration, Step step, double now_s) {
+  if (absl::Status status = shared(migration); !status.ok()) return status;
   const std::lock_guard lock(*mutex_);
   absl::StatusOr<Transaction> transaction = begin();
   if (!transaction.ok()) return transaction.status();
@@ -274,6 +284,7 @@ absl::StatusOr<int> Journal::begin_step(const Migration& migration, Step step, d
 
 absl::Status Journal::end_step(const Migration& migration, Step step, int attempt,
                                const absl::Status& outcome, double now_s) {
+  if (absl::Status status = shared(migration); !status.ok()) return status;
   const std::lock_guard lock(*mutex_);
   absl::StatusOr<Transaction> transaction = begin();
   if (!transaction.ok()) return transaction.status();

@@ -86,8 +86,10 @@ class Journal {
 
   static absl::StatusOr<Journal> open(const std::string& file);
 
-  /// The number given to the new plan.
+  /// The number given to the new plan: its own, where it has one.
   absl::StatusOr<int64_t> add_plan(const PlanEntry& plan);
+  /// The highest number that was ever given to a plan.
+  absl::StatusOr<int64_t> last_plan() const;
   absl::Status set_plan_state(int64_t plan, PlanState state, std::string_view reason,
                               std::optional<double> ended_s);
   absl::Status set_approved(int64_t plan, std::string_view by);
@@ -109,6 +111,18 @@ class Journal {
   absl::StatusOr<std::vector<Migration>> unfinished() const;
   absl::StatusOr<std::vector<Migration>> migrations(int64_t plan) const;
   absl::StatusOr<std::vector<StepEntry>> steps(int64_t plan) const;
+
+  /// `put` is called before a migration is written, each time: where several controllers share what
+  /// is under way it goes there first, and is written here only if that succeeds.
+  void share_migrations(std::function<absl::Status(const Migration&)> put);
+  /// Takes up a plan of another controller as it is, in place of what is known of it here; for
+  /// migrations that have ended, `ended_s`.
+  absl::Status adopt(const PlanEntry& plan, const std::vector<Migration>& migrations,
+                     double ended_s);
+  /// The next plan gets a higher number than `last`.
+  absl::Status raise_plan_number(int64_t last);
+  /// The lowest number of the plans that have not ended, or not before then.
+  absl::StatusOr<int64_t> oldest_plan_since(double since_s) const;
 
   struct PastMove {
     WorkerName worker;
@@ -147,15 +161,20 @@ class Journal {
  private:
   explicit Journal(Database database) : database_(std::move(database)) {}
   absl::StatusOr<std::vector<Migration>> read_migrations(Statement statement) const;
+  absl::Status shared(const Migration& migration) const {
+    return share_ ? share_(migration) : absl::OkStatus();
+  }
   // With the mutex held.
   absl::StatusOr<Statement> change(std::string_view sql) const;
   absl::StatusOr<Transaction> begin() const;
   absl::Status write_state(const Migration& migration, double now_s);
+  absl::Status insert_migration(const Migration& migration, int64_t number, double now_s) const;
   absl::StatusOr<std::vector<PastMove>> read_moves(double since_s) const;
 
   mutable std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
   Database database_;
   std::function<bool()> may_write_;
+  std::function<absl::Status(const Migration&)> share_;
 
   /// What moves_since() read last; good until a migration is written.
   struct Recent {

@@ -31,6 +31,8 @@ class AgentExecutor : public Executor {
                          const std::map<WorkerName, std::string>& nodes, bool go_on,
                          Deadline deadline) override;
   void apply_routes(const std::vector<PreviousRoute>& routes) override;
+  /// As of AgentHub.
+  void leadership_changed() { hub_->leadership_changed(); }
 
  protected:
   AgentHub& hub() { return *hub_; }

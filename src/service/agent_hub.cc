@@ -51,7 +51,7 @@ uint64_t AgentHub::came(AgentHello hello, AgentLink* link) {
   node.commands.clear();
   node.state = std::exchange(hello.state, AgentState());
   node.hello = std::move(hello);
-  if (!node.routes.empty()) link->send(node.routes);
+  if (!node.routes.empty() && fence() != 0) link->send(node.routes);
   node.undoing.clear();
   undo_late(node);
   drop_late(node);
@@ -73,12 +73,13 @@ void AgentHub::told(const std::string& node, uint64_t session, AgentState state)
 }
 
 void AgentHub::undo_late(Node& node) {
-  if (node.link == nullptr) return;
+  const uint64_t fence = this->fence();
+  if (node.link == nullptr || fence == 0) return;
   for (const std::string& migration : undone_) {
     if (node.undoing.contains(migration) || !mentions(node.state, migration)) continue;
     node.undoing.insert(migration);
     AgentCommand undo;
-    undo.fence = options_.fence;
+    undo.fence = fence;
     undo.step = AgentStep::kUndo;
     undo.migration = migration;
     undo.timeout = milliseconds(30'000);
@@ -87,11 +88,13 @@ void AgentHub::undo_late(Node& node) {
 }
 
 void AgentHub::drop_late(Node& node) {
+  const uint64_t fence = this->fence();
+  if (fence == 0) return;
   for (const auto& [worker, except] : let_go_) {
     for (const StagedKey& staged : node.state.staged) {
       if (!is_state_of(staged.key, worker, except)) continue;
       AgentCommand drop;
-      drop.fence = options_.fence;
+      drop.fence = fence;
       drop.step = AgentStep::kDrop;
       drop.migration = except;
       drop.worker = worker;
@@ -132,7 +135,7 @@ void AgentHub::left(const std::string& node, uint64_t session) {
 }
 
 /// Sends what is not sent, or is not any more, and gives up what nobody will answer.
-void AgentHub::attend(Waiting& waiting, Deadline deadline) {
+void AgentHub::attend(Waiting& waiting, uint64_t fence, Deadline deadline) {
   Call& call = *waiting.call;
   const auto now = steady_clock::now();
   const auto found = nodes_.find(call.node);
@@ -147,6 +150,10 @@ void AgentHub::attend(Waiting& waiting, Deadline deadline) {
     call.done = true;
   };
   if (stopped_) return give_up(absl::UnavailableError("the controller is stopping"));
+  // Also in a later term of its own: what was under way has been taken up anew.
+  if (fence == 0 || this->fence() != fence) {
+    return give_up(absl::UnavailableError("this controller does not lead any more"));
+  }
   if (now >= deadline) {
     return give_up(absl::DeadlineExceededError(
         connected ? fmt::format("node {} has not done it by the deadline", call.node)
@@ -166,10 +173,11 @@ void AgentHub::attend(Waiting& waiting, Deadline deadline) {
 
 void AgentHub::call_all(std::vector<Call>& calls, Deadline deadline, bool stop_early) {
   std::unique_lock lock(mutex_);
+  const uint64_t fence = this->fence();
   std::vector<Waiting> waiting(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
     calls[i].command.request = ++last_request_;
-    calls[i].command.fence = options_.fence;
+    calls[i].command.fence = fence;
     waiting[i] = {&calls[i], 0, steady_clock::now()};
     waiting_[calls[i].command.request] = &waiting[i];
   }
@@ -177,7 +185,7 @@ void AgentHub::call_all(std::vector<Call>& calls, Deadline deadline, bool stop_e
     bool all_done = true, failed = false;
     Deadline wake = deadline;
     for (Waiting& one : waiting) {
-      if (!one.call->done) attend(one, deadline);
+      if (!one.call->done) attend(one, fence, deadline);
       all_done = all_done && one.call->done;
       failed = failed || (one.call->done && !one.call->reply.status.ok());
       if (!one.call->done && one.session == 0) {
@@ -199,8 +207,9 @@ AgentReply AgentHub::call(const std::string& node, AgentCommand command, Deadlin
 void AgentHub::send(const std::string& node, AgentCommand command) {
   const std::lock_guard lock(mutex_);
   const auto found = nodes_.find(node);
-  if (found == nodes_.end() || found->second.link == nullptr) return;
-  command.fence = options_.fence;
+  const uint64_t fence = this->fence();
+  if (found == nodes_.end() || found->second.link == nullptr || fence == 0) return;
+  command.fence = fence;
   command.timeout = milliseconds(30'000);
   found->second.link->send(command);
 }
@@ -223,7 +232,7 @@ absl::Status AgentHub::await(const std::set<std::string>& nodes, Deadline deadli
     while (true) {
       const auto found = nodes_.find(name);
       if (found != nodes_.end() && found->second.link != nullptr) break;
-      if (stopped_ || steady_clock::now() >= until) {
+      if (stopped_ || fence() == 0 || steady_clock::now() >= until) {
         return absl::UnavailableError(fmt::format("the agent of node {} is not connected", name));
       }
       changed_.wait_until(lock, until);
@@ -239,8 +248,9 @@ void AgentHub::set_routes(std::map<std::string, std::vector<RouteInstruction>> r
     const auto found = routes.find(name);
     std::vector<RouteInstruction> list;
     if (found != routes.end()) list = std::move(found->second);
-    if (list == node.routes) continue;
+    if (list == node.routes && !node.routes_unsure) continue;
     node.routes = std::move(list);
+    node.routes_unsure = false;
     if (node.link != nullptr) node.link->send(node.routes);
   }
 }
@@ -294,7 +304,7 @@ absl::StatusOr<std::optional<std::pair<std::string, std::string>>> AgentHub::awa
   while (true) {
     std::optional<std::pair<std::string, std::string>> found = find_staged(worker, except);
     if (found || steady_clock::now() >= all_there) return found;
-    if (stopped_ || steady_clock::now() >= deadline) {
+    if (stopped_ || fence() == 0 || steady_clock::now() >= deadline) {
       return absl::UnavailableError(fmt::format(
           "the controller has just started, and no agent has come yet that has the staged state of "
           "worker {}",
@@ -319,6 +329,18 @@ void AgentHub::cut_silent() {
     node.link = nullptr;
     changed_.notify_all();
   }
+}
+
+void AgentHub::leadership_changed() {
+  const std::lock_guard lock(mutex_);
+  const uint64_t fence = this->fence();
+  if (std::exchange(known_fence_, fence) == fence) return;
+  for (auto& [name, node] : nodes_) {
+    node.routes.clear();
+    node.routes_unsure = true;
+    if (node.link != nullptr && fence != 0) node.link->welcome(fence);
+  }
+  changed_.notify_all();
 }
 
 void AgentHub::stop() {

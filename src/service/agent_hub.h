@@ -28,6 +28,8 @@ class AgentLink {
   virtual ~AgentLink() = default;
   virtual void send(const AgentCommand& command) = 0;
   virtual void send(const std::vector<RouteInstruction>& routes) = 0;
+  /// The controller leads from now on, by that token.
+  virtual void welcome(uint64_t fence) = 0;
   /// Ends the session soon.
   virtual void cut() = 0;
 };
@@ -38,6 +40,9 @@ class AgentHub {
     uint64_t fence = 1;
     std::chrono::milliseconds heartbeat, silent, patience;
     LogSink log;
+    /// Of one of several controllers, in place of `fence`: 0 at each moment in which it does not
+    /// lead. Nobody is commanded then.
+    std::function<uint64_t()> leads = {};
   };
   explicit AgentHub(Options options) : options_(std::move(options)) {}
 
@@ -49,6 +54,7 @@ class AgentHub {
     std::map<uint64_t, StartCommand> commands;  ///< by instance of the worker
     std::chrono::steady_clock::time_point heard;
     std::vector<RouteInstruction> routes;
+    bool routes_unsure = false;     ///< those that another controller gave may stand there
     std::set<std::string> undoing;  ///< migrations it was told to undo in this session
   };
 
@@ -105,6 +111,11 @@ class AgentHub {
   void cut_silent();
   void stop();
 
+  /// What goes with each command; 0 while this controller does not lead.
+  uint64_t fence() const { return options_.leads ? options_.leads() : options_.fence; }
+  /// It leads now, or leads no more: calls under way end with Unavailable.
+  void leadership_changed();
+
   const Options& options() const { return options_; }
 
  private:
@@ -122,7 +133,7 @@ class AgentHub {
                                                                  const std::string& except) const;
   /// The node where its session is that one.
   Node* current(const std::string& node, uint64_t session);
-  void attend(Waiting& waiting, Deadline deadline);
+  void attend(Waiting& waiting, uint64_t fence, Deadline deadline);
 
   Options options_;
   mutable std::mutex mutex_;
@@ -133,6 +144,7 @@ class AgentHub {
   std::map<std::string, std::string> staged_;
   std::map<WorkerName, std::string> let_go_;  ///< worker: the migration that let its state go
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  uint64_t known_fence_ = 0;  ///< as leadership_changed() saw it last
   uint64_t last_request_ = 0, last_session_ = 0;
   bool stopped_ = false;
 };

@@ -84,6 +84,15 @@ Json racks_over(const Snapshot& snapshot) {
   return list;
 }
 
+Json leadership_json(const ControllerView& view) {
+  if (!view.leadership) return {};
+  const LeadershipView& now = *view.leadership;
+  return {{"name", now.name},      {"leads", now.leads},
+          {"leader", now.leader},  {"address", now.address},
+          {"token", now.token},    {"lease_left_s", static_cast<double>(now.left.count()) / 1000},
+          {"trouble", now.trouble}};
+}
+
 }  // namespace
 
 std::string status_json(const ControllerView& view, double now_s, bool insecure,
@@ -121,6 +130,7 @@ std::string status_json(const ControllerView& view, double now_s, bool insecure,
       {"observation_age_s", seen ? Json(std::max(0.0, now_s - view.observed_s)) : Json()},
       {"reconcile_ms", view.reconcile_ms},
       {"plan_ms", view.plan_ms},
+      {"leadership", leadership_json(view)},
       {"cluster", cluster},
       {"racks_over", view.snapshot ? racks_over(*view.snapshot) : Json::array()},
       {"running", view.running},

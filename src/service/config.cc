@@ -78,8 +78,8 @@ class ConfigReader {
 
   void read(const YamlValue& root) {
     const YamlMap map =
-        root.map({"mode", "scheduler", "listen", "tls", "insecure", "journal", "tokens", "poll_s",
-                  "coalesce_ms", "planning", "history", "policy", "steps", "log_level"});
+        root.map({"mode", "scheduler", "listen", "tls", "insecure", "journal", "tokens", "etcd",
+                  "poll_s", "coalesce_ms", "planning", "history", "policy", "steps", "log_level"});
     const Section section(map);
     ControllerRules& rules = config_.rules;
     if (const YamlValue* mode = map.find("mode")) {
@@ -99,6 +99,7 @@ class ConfigReader {
     section.name("log_level", config_.log_level, kLevels);
     section.number("poll_s", rules.poll_s, 0.1, 86400);
     section.integer("coalesce_ms", rules.coalesce_ms, 0, 60'000);
+    if (const YamlValue* at = map.find("etcd")) read_etcd(*at);
     if (const YamlValue* at = map.find("planning")) read_planning(*at);
     if (const YamlValue* at = map.find("history")) read_history(*at);
     if (const YamlValue* at = map.find("policy")) read_policy(*at);
@@ -113,6 +114,31 @@ class ConfigReader {
   }
 
  private:
+  void read_etcd(const YamlValue& at) {
+    if (at.is("none")) return;
+    const YamlMap map = at.map({"endpoints", "prefix", "name", "lease_s", "tls"});
+    const Section section(map);
+    EtcdSettings& etcd = config_.etcd;
+    section.texts("endpoints", etcd.access.endpoints);
+    section.text("prefix", etcd.prefix);
+    section.text("name", etcd.name);
+    section.integer("lease_s", etcd.lease_s, 2, 300);
+    const YamlValue* endpoints = map.find("endpoints");
+    if (endpoints == nullptr) {
+      at.error("no endpoints, expected endpoints: [http://10.0.0.1:2379, ...]");
+    } else if (etcd.access.endpoints.empty()) {
+      endpoints->error_expected("a list such as [http://10.0.0.1:2379]");
+    }
+    for (const std::string& endpoint : etcd.access.endpoints) {
+      const absl::StatusOr<EtcdEndpoint> parsed = parse_endpoint(endpoint);
+      if (!parsed.ok()) endpoints->error(std::string(parsed.status().message()));
+    }
+    if (!etcd.prefix.starts_with('/') || etcd.prefix.ends_with('/')) {
+      at.error("prefix: expected a path such as /monkeytree");
+    }
+    if (const YamlValue* tls = map.find("tls")) etcd.access.tls = read_tls(*tls);
+  }
+
   void read_planning(const YamlValue& at) {
     const YamlMap map = at.map({"observe_limit_s", "plan_limit_s", "plans_at_once"});
     const Section section(map);

@@ -8,6 +8,7 @@
 
 #include "base/diagnostics.h"
 #include "control/controller.h"
+#include "election/etcd.h"
 #include "identity/tls_files.h"
 #include "inventory/slurm_scheduler.h"
 #include "kubernetes/settings.h"
@@ -36,6 +37,16 @@ struct RecordedSettings {
   friend bool operator==(const RecordedSettings&, const RecordedSettings&) = default;
 };
 
+/// The etcd by which several controllers agree who leads; none where it has no endpoints.
+struct EtcdSettings {
+  EtcdAccess access;
+  std::string prefix = "/monkeytree";  ///< of all keys; the same for all controllers of a cluster
+  std::string name;                    ///< of this controller; "": the machine's
+  int lease_s = 8;                     ///< nobody leads for so long when the leader is gone
+  bool configured() const { return !access.endpoints.empty(); }
+  friend bool operator==(const EtcdSettings&, const EtcdSettings&) = default;
+};
+
 enum class SchedulerKind : uint8_t { kSlurm, kKubernetes, kEmulated, kRecorded };
 
 struct ServiceConfig {
@@ -49,6 +60,7 @@ struct ServiceConfig {
   ListenAddress agents{"127.0.0.1", 7461};
   /// Where configured, both addresses speak TLS and nothing else, and may be any.
   TlsFiles tls;
+  EtcdSettings etcd;
   bool insecure = false;  ///< other addresses than loopback are allowed, without identity
   std::string journal = "/var/lib/monkeytree/journal.db";
   std::string tokens;              ///< file of tokens.h; "": changing calls are refused

@@ -110,6 +110,12 @@ insecure: true
 journal: "j.db"
 tokens: "/etc/tokens"
 log_level: debug
+etcd:
+  endpoints: ["https://etcd-1:2379", "https://etcd-2:2379"]
+  prefix: "/other"
+  name: "head1"
+  lease_s: 20
+  tls: {ca: "/e/ca.crt", certificate: "/e/a.crt", key: "/e/a.key"}
 poll_s: 5.5
 coalesce_ms: 20
 planning:
@@ -156,7 +162,8 @@ steps:
   ServiceConfig defaults;
   std::istringstream lines(write_config(defaults));
   for (std::string line; std::getline(lines, line);) {
-    if (line.ends_with(":") || line == "tls: none" || line.find("kind:") != std::string::npos)
+    if (line.ends_with(":") || line == "tls: none" || line == "etcd: none" ||
+        line.find("kind:") != std::string::npos)
       continue;
     EXPECT_THAT("\n" + text, testing::Not(HasSubstr("\n" + line + "\n")));
   }
@@ -233,6 +240,28 @@ TEST(Config, TlsOpensOtherAddresses) {
   EXPECT_EQ(sound(std::string(kLeast) + shown).tls,
             (TlsFiles{"/etc/monkeytree/tls/ca.crt", "/etc/monkeytree/tls/controller.crt",
                       "/etc/monkeytree/tls/controller.key"}));
+}
+
+TEST(Config, Etcd) {
+  const std::string rest = "scheduler: {kind: emulated}\n";
+  EXPECT_FALSE(sound(rest).etcd.configured());
+  const ServiceConfig config = sound(rest +
+                                     "etcd: {endpoints: [\"http://10.0.0.1:2379\", "
+                                     "\"https://e2:2379\"], prefix: /mt, name: head1, lease_s: 5, "
+                                     "tls: {ca: /a, certificate: /b, key: /c}}\n");
+  EXPECT_EQ(config.etcd.access.endpoints,
+            (std::vector<std::string>{"http://10.0.0.1:2379", "https://e2:2379"}));
+  EXPECT_EQ(config.etcd.prefix, "/mt");
+  EXPECT_EQ(config.etcd.name, "head1");
+  EXPECT_EQ(config.etcd.lease_s, 5);
+  EXPECT_EQ(config.etcd.access.tls.key, "/c");
+  EXPECT_EQ(sound(write_config(config)).etcd, config.etcd);
+  EXPECT_THAT(faults(rest + "etcd: {}\n"), HasSubstr("no endpoints"));
+  EXPECT_THAT(faults(rest + "etcd: {endpoints: [\"10.0.0.1:2379\"]}\n"),
+              HasSubstr("http://HOST:PORT"));
+  EXPECT_THAT(faults(rest + "etcd: {endpoints: [\"http://a:1\"], prefix: mt/}\n"),
+              HasSubstr("/monkeytree"));
+  EXPECT_THAT(faults(rest + "etcd: {endpoints: [\"http://a:1\"], lease_s: 1}\n"), HasSubstr("2"));
 }
 
 TEST(Config, Addresses) {

@@ -92,6 +92,18 @@ std::string scheduler_text(const ServiceConfig& config) {
   return out;
 }
 
+std::string etcd_text(const EtcdSettings& etcd) {
+  if (!etcd.configured()) return "etcd: none\n";
+  std::string out = fmt::format("etcd:\n  endpoints: {}\n  prefix: {}\n  name: {}\n  lease_s: {}\n",
+                                quoted(etcd.access.endpoints), quoted(etcd.prefix),
+                                quoted(etcd.name), etcd.lease_s);
+  const TlsFiles& tls = etcd.access.tls;
+  return out + (tls.configured()
+                    ? fmt::format("  tls: {{ca: {}, certificate: {}, key: {}}}\n", quoted(tls.ca),
+                                  quoted(tls.certificate), quoted(tls.key))
+                    : "  tls: none\n");
+}
+
 std::string policy_text(const PolicyRules& policy) {
   std::vector<std::string> windows;
   for (const Window& window : policy.windows) windows.push_back(window_text(window));
@@ -141,6 +153,7 @@ std::string write_config(const ServiceConfig& config) {
                      to_string(config.http), to_string(config.agents), config.insecure);
   out += fmt::format("journal: {}\ntokens: {}\nlog_level: {}\n", quoted(config.journal),
                      quoted(config.tokens), config.log_level);
+  out += etcd_text(config.etcd);
   out += fmt::format("poll_s: {}\ncoalesce_ms: {}\n", rules.poll_s, rules.coalesce_ms);
   out += fmt::format("planning:\n  observe_limit_s: {}\n  plan_limit_s: {}\n  plans_at_once: {}\n",
                      rules.observe_limit_s, rules.plan_limit_s, rules.plans_at_once);

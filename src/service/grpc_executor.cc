@@ -59,8 +59,9 @@ absl::StatusOr<std::unique_ptr<GrpcExecutor>> GrpcExecutor::start(GrpcExecutorOp
                 {{"listen", options.listen}});
   }
   auto parts = std::make_unique<Parts>();
-  const auto hub = std::make_shared<AgentHub>(AgentHub::Options{
-      options.fence, options.heartbeat, options.silent, options.patience, options.log});
+  const auto hub =
+      std::make_shared<AgentHub>(AgentHub::Options{options.fence, options.heartbeat, options.silent,
+                                                   options.patience, options.log, options.leads});
   parts->service = std::make_unique<AgentService>(hub, tls);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(listen->text(), credentials_of(options), &parts->port);

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,6 +22,8 @@ struct GrpcExecutorOptions {
   /// Lets `listen` be no loopback address, though nobody proves who they are.
   bool insecure = false;
   uint64_t fence = 1;  ///< the controller's epoch; grows with each start
+  /// Of one of several controllers, in place of `fence`: as AgentHub::Options says.
+  std::function<uint64_t()> leads = {};
   std::chrono::milliseconds heartbeat{2000};
   /// An agent that has said nothing for so long counts as not connected.
   std::chrono::milliseconds silent{15000};

@@ -43,6 +43,14 @@ class Session final : public Stream, public AgentLink {
     write_proto(routes, *message.mutable_routes());
     enqueue(std::move(message));
   }
+  void welcome(uint64_t fence) override {
+    wire::v1::ToAgent message;
+    message.mutable_welcome()->set_version(kAgentProtocolVersion);
+    message.mutable_welcome()->set_fence(fence);
+    message.mutable_welcome()->set_heartbeat_ms(
+        static_cast<uint32_t>(hub_->options().heartbeat.count()));
+    enqueue(std::move(message));
+  }
   void cut() override { context_->TryCancel(); }
 
  private:
@@ -120,12 +128,7 @@ class Session final : public Stream, public AgentLink {
     if (!hello.ok()) return hello.status();
     if (absl::Status status = check_identity(hello->node); !status.ok()) return status;
     node_ = hello->node;
-    wire::v1::ToAgent welcome;
-    welcome.mutable_welcome()->set_version(kAgentProtocolVersion);
-    welcome.mutable_welcome()->set_fence(hub_->options().fence);
-    welcome.mutable_welcome()->set_heartbeat_ms(
-        static_cast<uint32_t>(hub_->options().heartbeat.count()));
-    enqueue(std::move(welcome));
+    welcome(hub_->fence());
     session_ = hub_->came(*std::move(hello), this);
     return absl::OkStatus();
   }

@@ -79,6 +79,15 @@ void add_controller(Gauges& gauges, const ControllerView& view, double now_s) {
   gauges.one("monkeytree_paused", "1 while the kill switch is on", view.paused ? 1 : 0);
   gauges.one("monkeytree_ready", "1 when the last observation succeeded and the journal works",
              view.ready ? 1 : 0);
+  if (view.leadership) {
+    const LeadershipView& lead = *view.leadership;
+    gauges.one("monkeytree_leads", "1 while this controller leads, of several", lead.leads ? 1 : 0);
+    gauges.one("monkeytree_lease_left_seconds", "For which it may go on leading, as things are",
+               static_cast<double>(lead.left.count()) / 1000);
+    gauges.one("monkeytree_terms", "How often it has begun to lead since its start",
+               static_cast<double>(lead.term));
+    gauges.one("monkeytree_etcd_answers", "1 when etcd answered last", lead.trouble.empty());
+  }
   if (view.observed_s > 0) {
     gauges.one("monkeytree_observation_age_seconds",
                "Time since the cluster was last looked at with success",

@@ -27,6 +27,7 @@ AgentHub::Options hub_options(uint64_t fence) {
 /// An agent and its way to the hub: a queue and threads in place of a stream.
 class LocalAgent final : public AgentLink {
  public:
+  void welcome(uint64_t fence) override { agent_->accept_fence(fence).IgnoreError(); }
   LocalAgent(std::shared_ptr<AgentHub> hub, const AgentOptions& options) : hub_(std::move(hub)) {
     agent_ = Agent::start(options).value();
     agent_->on_change([this] { enqueue([this] { tell_state(); }); });

@@ -122,7 +122,7 @@ class MutualTls : public testing::Test {
     options.socket = file(fmt::format("agent{}.sock", ++agents_));
     out->agent = Agent::start(options).value();
     AgentSessionOptions session;
-    session.controller = fmt::format("127.0.0.1:{}", port != 0 ? port : executor_->port());
+    session.controllers = {fmt::format("127.0.0.1:{}", port != 0 ? port : executor_->port())};
     session.tls = tls;
     session.first_retry = milliseconds(20);
     session.longest_retry = milliseconds(100);
