@@ -319,6 +319,21 @@ void AgentHub::remember_let_go(const WorkerName& worker, const std::string& exce
   let_go_[worker] = except;
 }
 
+void AgentHub::refused(LogFields fields) {
+  if (!refusals_.pass(steady_clock::now())) {
+    const std::lock_guard lock(mutex_);
+    ++refusals_unsaid_;
+    return;
+  }
+  size_t unsaid = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    unsaid = std::exchange(refusals_unsaid_, 0);
+  }
+  if (unsaid > 0) fields.emplace_back("not_logged_before", std::to_string(unsaid));
+  options_.log(LogLevel::kWarning, "agent refused", fields);
+}
+
 void AgentHub::cut_silent() {
   const std::lock_guard lock(mutex_);
   const auto now = steady_clock::now();

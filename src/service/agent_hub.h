@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "inventory/scheduler.h"
+#include "service/gate.h"
 #include "wire/agent_messages.h"
 #include "wire/log.h"
 
@@ -108,6 +109,9 @@ class AgentHub {
   /// An agent that comes only now with such a state is told to drop it.
   void remember_let_go(const WorkerName& worker, const std::string& except);
 
+  /// Somebody is not let in: logged, unless there are too many; then how many, later.
+  void refused(LogFields fields);
+
   void cut_silent();
   void stop();
 
@@ -140,6 +144,8 @@ class AgentHub {
   std::condition_variable changed_;
   std::map<std::string, Node> nodes_;
   std::map<uint64_t, Waiting*> waiting_;  ///< by request
+  Gate refusals_{1, 20};
+  size_t refusals_unsaid_ = 0;
   std::deque<std::string> undone_;
   std::map<std::string, std::string> staged_;
   std::map<WorkerName, std::string> let_go_;  ///< worker: the migration that let its state go

@@ -70,17 +70,6 @@ std::string asked_by(const Change& change, const HttpRequest& request) {
 
 }  // namespace
 
-bool Gate::pass(Clock::time_point now) {
-  const std::lock_guard lock(mutex_);
-  if (last_) {
-    room_ = std::min(burst_, room_ + per_s_ * std::chrono::duration<double>(now - *last_).count());
-  }
-  last_ = now;
-  if (room_ < 1) return false;
-  room_ -= 1;
-  return true;
-}
-
 std::span<const Api::Route> Api::routes() {
   static constexpr std::array<Route, 28> kRoutes = {{
       {"GET", "/api/v1/status", &Api::status},

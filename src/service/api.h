@@ -12,24 +12,12 @@
 #include "control/controller.h"
 #include "service/api_try.h"
 #include "service/event_feed.h"
+#include "service/gate.h"
 #include "service/http_message.h"
 #include "service/metrics.h"
 #include "service/tokens.h"
 
 namespace monkeytree {
-
-/// Lets so many things through in a while, and no more. Thread-safe.
-class Gate {
- public:
-  Gate(double per_s, double burst) : per_s_(per_s), burst_(burst), room_(burst) {}
-  bool pass(std::chrono::steady_clock::time_point now);
-
- private:
-  const double per_s_, burst_;
-  std::mutex mutex_;
-  double room_;
-  std::optional<std::chrono::steady_clock::time_point> last_;
-};
 
 /// The HTTP interface of a controller: docs/api.md and openapi.json. Changing needs a token, and so
 /// does reading where others than this machine are answered. Thread-safe.

@@ -304,6 +304,7 @@ TEST_F(ApiTest, CancelPauseAndResume) {
   EXPECT_EQ(status_of(post(plan + "/cancel", with_token())), 200);
   EXPECT_EQ(get_json(plan)["state"], "cancelled");
   EXPECT_EQ(status_of(post(plan + "/cancel", with_token())), 409);
+  EXPECT_EQ(status_of(post("/api/v1/plans/4711/cancel", with_token())), 404);
 }
 
 TEST_F(ApiTest, ChangingCallsNeedTheToken) {

@@ -18,11 +18,11 @@ namespace monkeytree {
 
 namespace {
 
-std::shared_ptr<grpc::ServerCredentials> credentials_of(const GrpcExecutorOptions& options) {
-  if (!options.tls.configured()) return grpc::InsecureServerCredentials();
-  return tls_server_credentials(options.tls, [log = options.log](const absl::Status& verdict) {
-    if (verdict.ok()) return;
-    log(LogLevel::kWarning, "agent refused", {{"reason", std::string(verdict.message())}});
+std::shared_ptr<grpc::ServerCredentials> credentials_of(const TlsFiles& tls,
+                                                        const std::shared_ptr<AgentHub>& hub) {
+  if (!tls.configured()) return grpc::InsecureServerCredentials();
+  return tls_server_credentials(tls, [hub](const absl::Status& verdict) {
+    if (!verdict.ok()) hub->refused({{"reason", std::string(verdict.message())}});
   });
 }
 
@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<GrpcExecutor>> GrpcExecutor::start(GrpcExecutorOp
                                                    options.patience, options.log, options.leads});
   parts->service = std::make_unique<AgentService>(hub, tls);
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(listen->text(), credentials_of(options), &parts->port);
+  builder.AddListeningPort(listen->text(), credentials_of(options.tls, hub), &parts->port);
   builder.RegisterService(parts->service.get());
   builder.SetMaxReceiveMessageSize(kMaxAgentMessage);
   // A second controller on the port must fail, not share it.

@@ -78,9 +78,7 @@ class Session final : public Stream, public AgentLink {
   void OnReadDone(bool ok) override {
     if (!ok) return finish(grpc::Status::OK);
     if (const absl::Status status = take(); !status.ok()) {
-      hub_->options().log(
-          LogLevel::kWarning, "agent refused",
-          {{"peer", peer_}, {"node", node_}, {"reason", std::string(status.message())}});
+      hub_->refused({{"peer", peer_}, {"node", node_}, {"reason", std::string(status.message())}});
       return finish(refusal(status));
     }
     incoming_.Clear();
