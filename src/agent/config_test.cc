@@ -101,7 +101,7 @@ TEST(AgentConfig, RefusesAnOpenControllerUnlessToldSo) {
   config.encrypt_state = true;
   EXPECT_EQ(why_unusable(config), "");
   std::swap(config.tls, none);
-  config.controller = "127.0.0.1:7461";
+  config.controllers = {"127.0.0.1:7461"};
   EXPECT_EQ(why_unusable(config), "encrypt_state: expected tls: its files say who this node is");
   config.encrypt_state = false;
   std::swap(config.tls, none);
