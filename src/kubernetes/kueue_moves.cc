@@ -78,7 +78,9 @@ std::string left_domain(element object, Books books, Values& values) {
         values.emplace_back(kube_text(value, {}));
       }
       const int64_t count = kube_number(domain, {"count"}).value_or(0);
-      if ((books.elsewhere[values] -= count) < 0) {
+      int64_t& others = books.elsewhere[values];
+      others -= count;
+      if (others < 0) {
         return count == 1
                    ? fmt::format(
                          "/status/admission/podSetAssignments/{}/topologyAssignment/domains/{}/"

@@ -102,8 +102,7 @@ absl::Status KubeMoving::write(KubeCalls& calls, KubeMove move) {
   const std::string folder = fmt::format("/api/v1/namespaces/{}/configmaps", space_);
   const bool fresh = move.version.empty();
   const std::string path = fresh ? folder : folder + "/" + move.id;
-  const absl::Status written =
-      calls.change(fresh ? "POST" : "PUT", path, write_kube_move(move, space_));
+  absl::Status written = calls.change(fresh ? "POST" : "PUT", path, write_kube_move(move, space_));
   std::optional<KubeMove> now = move;
   if (written.ok()) {
     now->version = calls.version_of_answer();
