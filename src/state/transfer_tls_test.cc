@@ -43,8 +43,8 @@ class TransferTls : public testing::Test {
   TlsFiles files(const std::string& name, const Credential& signer, const Credential& believed,
                  CertificateRole role) const {
     const Credential own = *issue(signer, role, {name}, {unix_now_s(), 5});
-    const TlsFiles made{folder_ + "/" + name + ".ca", folder_ + "/" + name + ".crt",
-                        folder_ + "/" + name + ".key"};
+    TlsFiles made{folder_ + "/" + name + ".ca", folder_ + "/" + name + ".crt",
+                  folder_ + "/" + name + ".key"};
     write(made.ca, believed.certificate);
     write(made.certificate, own.certificate);
     write(made.key, own.key);
@@ -77,7 +77,7 @@ class TransferTls : public testing::Test {
     const Token token = random_token();
     EXPECT_TRUE(listens->expect(token, target, kSoon).ok());
     const TestProxy proxy(listens->endpoints()[0], {});
-    const absl::Status status = send(*source, proxy.endpoint(), token, options(sender)).status();
+    absl::Status status = send(*source, proxy.endpoint(), token, options(sender)).status();
     EXPECT_EQ(target->committed_epoch(), std::nullopt);
     EXPECT_EQ(listens->received_bytes(token), 0U);
     EXPECT_LT(proxy.bytes(), 64000U);
