@@ -22,6 +22,8 @@ using Clock = std::chrono::steady_clock;
 using simdjson::dom::element;
 
 constexpr milliseconds kLookAgain{50};
+/// Most often the scheduler has seen a taint by then.
+constexpr milliseconds kSettle{1000};
 /// Less than the webhook's timeoutSeconds.
 constexpr milliseconds kAdmissionWait{8000};
 /// What booked() names where a job lives but is on no node.
@@ -335,11 +337,28 @@ absl::Status KubeMoving::reserve(const std::string& name, const std::vector<std:
   if (absl::Status status = ready(); !status.ok()) return status;
   KubeCalls calls(access_, credentials_, deadline);
   for (const std::string& node : nodes) {
+    const absl::StatusOr<std::vector<KubePod>> there = calls.pods_on(node, rules_);
+    if (!there.ok()) return there.status();
+    std::set<std::string> uids;
+    for (const KubePod& pod : *there) uids.insert(pod.uid);
     {
       const std::lock_guard lock(mutex_);
-      reserved_[name].insert(node);
+      reserved_[name].try_emplace(node, std::move(uids));
     }
     if (absl::Status status = calls.set_taint(node, name); !status.ok()) return status;
+  }
+  // The scheduler may have chosen one of them before it saw the taint. Better to know now than when
+  // a job stands still; hold() looks again.
+  std::this_thread::sleep_for(kSettle);
+  for (const std::string& node : nodes) {
+    const absl::StatusOr<std::vector<KubePod>> there = calls.pods_on(node, rules_);
+    if (!there.ok()) return there.status();
+    const std::lock_guard lock(mutex_);
+    for (const KubePod& pod : *there) {
+      const bool ours = pod.annotations.get(kSuccessorAnnotation).has_value();
+      const bool known = ours || reserved_[name][node].contains(pod.uid);
+      if (!known) return taken(node, pod.key());
+    }
   }
   return absl::OkStatus();
 }
@@ -349,7 +368,7 @@ absl::Status KubeMoving::unreserve(const std::string& name, Deadline deadline) {
   std::set<std::string> nodes;
   {
     const std::lock_guard lock(mutex_);
-    nodes = reserved_[name];
+    for (const auto& [node, pods] : reserved_[name]) nodes.insert(node);
   }
   watch_.with_facts([&](const KubeFacts& facts) {
     for (const auto& [node, known] : facts.nodes) {

@@ -85,8 +85,9 @@ class KubeMoving {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool loaded_ = false, stopped_ = false;
-  std::map<std::string, KubeMove> moves_;                  ///< by id
-  std::map<std::string, std::set<std::string>> reserved_;  ///< nodes, by name
+  std::map<std::string, KubeMove> moves_;  ///< by id
+  /// By name: nodes, and the uids of the pods that were there before.
+  std::map<std::string, std::map<std::string, std::set<std::string>>> reserved_;
 };
 
 }  // namespace monkeytree
