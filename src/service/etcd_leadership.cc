@@ -187,7 +187,8 @@ absl::StatusOr<SharedBooks> EtcdLeadership::read() {
     } else if (pair.key.starts_with("migrations/")) {
       std::optional<Migration> migration = read_migration(pair.value);
       if (!migration) return unreadable(pair.key);
-      migrations[migration->plan].push_back(*std::move(migration));
+      std::vector<Migration>& of_plan = migrations[migration->plan];
+      of_plan.push_back(*std::move(migration));
     } else if (pair.key.starts_with("plans/") || pair.key.starts_with("past/")) {
       std::optional<SharedPlan> plan = read_shared_plan(pair.value);
       if (!plan) return unreadable(pair.key);
