@@ -1,3 +1,4 @@
+#include <absl/strings/match.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +28,9 @@ constexpr std::string_view kCookie = "monkeytree=";
 /// another site could have it sent along.
 std::string_view secret_in(const HttpRequest& request, bool changing) {
   const std::string_view given = request.header("authorization");
-  if (given.starts_with(kBearer)) return given.substr(kBearer.size());
+  if (absl::StartsWithIgnoreCase({given.data(), given.size()}, kBearer.data())) {
+    return given.substr(kBearer.size());
+  }
   if (changing) return "";
   std::string_view left = request.header("cookie");
   while (!left.empty()) {

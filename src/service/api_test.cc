@@ -296,7 +296,8 @@ TEST_F(ApiTest, CancelPauseAndResume) {
             200);
   EXPECT_EQ(get_json("/api/v1/status")["paused_why"], "by ann (bob) at 127.0.0.1: night");
   EXPECT_THAT(error_message(post("/api/v1/plans/1/approve", with_token())), HasSubstr("paused"));
-  EXPECT_EQ(status_of(post("/api/v1/resume", with_token())), 200);
+  const std::string lower = "authorization: bearer " + std::string(kToken) + "\r\n";
+  EXPECT_EQ(status_of(post("/api/v1/resume", lower)), 200);
   EXPECT_EQ(get_json("/api/v1/status")["paused"], false);
   controller_->reconcile();
   const int64_t waiting = get_json("/api/v1/status")["waiting"][0];

@@ -82,6 +82,12 @@ absl::StatusOr<std::vector<TokenEntry>> parse_tokens(std::string_view text) {
     }
     if (!is_digest(words[2])) return fault("expected 64 hexadecimal digits in lower case");
     if (!names.insert(words[0]).second) return fault(words[0] + " has a line already");
+    if (const auto at = std::find_if(tokens.begin(), tokens.end(),
+                                     [&](const TokenEntry& t) { return t.digest == words[2]; });
+        at != tokens.end()) {
+      return fault(
+          fmt::format("{} has the secret of {}, expected one of its own", words[0], at->name));
+    }
     tokens.push_back({words[0], *role, words[2], words[3]});
   }
   return tokens;

@@ -38,6 +38,8 @@ TEST(Tokens, FaultsSayTheLineAndWhatWasExpected) {
   EXPECT_THAT(fault("ann read abc d"), HasSubstr("64 hexadecimal digits"));
   EXPECT_EQ(fault("ann read " + kDigest + " d\nann operate " + kDigest + " d\n"),
             "line 2: ann has a line already");
+  EXPECT_EQ(fault("ann read " + kDigest + " d\nbob operate " + kDigest + " d\n"),
+            "line 2: bob has the secret of ann, expected one of its own");
   EXPECT_THAT(fault(std::string(65, 'n') + " read " + kDigest + " d"), HasSubstr("is no name"));
 }
 
