@@ -114,7 +114,7 @@ TEST_F(ImportProgram, ReadsEveryKindOfJobOfKubernetes) {
   const ProgramRun run = run_program(command);
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("restarts the whole group with one pod (restartPolicy is not "
-                                 "None): ml/leaderworkerset/serve"));
+                                 "None): ml.leaderworkerset.serve"));
   EXPECT_THAT(run.out, HasSubstr("{\"name\":\"spine-1/leaf-0\",\"uplinks\":16,\"nodes\":["
                                  "\"gpu-13\",\"gpu-14\",\"gpu-15\",\"gpu-16\"]}"));
   EXPECT_THAT(run.out, HasSubstr("{\"rings\":8,\"slots\":8,\"workers\":[\"gpu-6\",\"gpu-10\"]},"

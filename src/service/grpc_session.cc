@@ -101,18 +101,21 @@ class Session final : public Stream, public AgentLink {
         return take_hello();
       case Kind::kState: {
         absl::StatusOr<AgentState> state = read_proto(incoming_.state());
-        if (state.ok()) hub_->told(node_, session_, *std::move(state));
-        return state.status();
+        if (!state.ok()) return state.status();
+        hub_->told(node_, session_, *std::move(state));
+        break;
       }
       case Kind::kWorkerCommand: {
         absl::StatusOr<AgentWorkerCommand> command = read_proto(incoming_.worker_command());
-        if (command.ok()) hub_->told(node_, session_, *std::move(command));
-        return command.status();
+        if (!command.ok()) return command.status();
+        hub_->told(node_, session_, *std::move(command));
+        break;
       }
       case Kind::kReply: {
         absl::StatusOr<AgentReply> reply = read_proto(incoming_.reply());
-        if (reply.ok()) hub_->replied(node_, session_, *std::move(reply));
-        return reply.status();
+        if (!reply.ok()) return reply.status();
+        hub_->replied(node_, session_, *std::move(reply));
+        break;
       }
       case Kind::MESSAGE_NOT_SET:
         break;
