@@ -252,7 +252,7 @@ void Counts::count_group(const Snapshot& snapshot, GroupId g) {
   counts.size = static_cast<int>(group.workers.size());
   counts.job = group.job;
   counts.state_bytes = snapshot.jobs[group.job].state_bytes;
-  counts.entries = entries_of(snapshot, g);
+  list_entries(snapshot, g, counts.entries);
   RackId last;
   for (const Entry& entry : counts.entries) {
     if (entry.rack != last) insert_sorted(racks_[entry.rack].groups, g);
@@ -265,10 +265,10 @@ void Counts::count_group(const Snapshot& snapshot, GroupId g) {
 }
 
 /// Where a group's workers stand, by (rack, class).
-Counts::Entries Counts::entries_of(const Snapshot& snapshot, GroupId g) {
+void Counts::list_entries(const Snapshot& snapshot, GroupId g, Entries& entries) {
   const Group& group = snapshot.groups[g];
   const bool movable = snapshot.jobs[group.job].movable;
-  Entries entries;
+  entries.clear();
   const auto at = [&](const Node& node) -> Entry& {
     // Neighbours in logical order are mostly neighbours in the fabric.
     for (size_t k = entries.size(); k-- > entries.size() - std::min(entries.size(), kFewEntries);) {
@@ -304,7 +304,6 @@ Counts::Entries Counts::entries_of(const Snapshot& snapshot, GroupId g) {
     }
   }
   if (!entries.empty()) entries.resize(kept + 1);
-  return entries;
 }
 
 /// Takes the slots of a group's immovable workers, or gives them back.

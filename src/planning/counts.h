@@ -157,7 +157,7 @@ class Counts {
   void count_room(const Snapshot& snapshot);
   void sort_into_kinds();
   void count_group(const Snapshot& snapshot, GroupId group);
-  static Entries entries_of(const Snapshot& snapshot, GroupId group);
+  static void list_entries(const Snapshot& snapshot, GroupId group, Entries& entries);
   void fix_workers(const Snapshot& snapshot, GroupId group, int sign);
   void count_degree(GroupId group, int sign);
   Entry& entry_of(GroupId group, RackId rack, ClassId c);

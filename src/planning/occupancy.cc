@@ -9,13 +9,16 @@ Occupancy::Occupancy(const Snapshot& snapshot) {
   size_t workers = 0;
   for (const Group& group : snapshot.groups) workers += group.workers.size();
   entries_.reserve(workers);
+  head_.assign(snapshot.nodes.size(), -1);
   free_.reserve(snapshot.nodes.size());
-  head_.reserve(snapshot.nodes.size());
-  for (const Node& node : snapshot.nodes) add_node(node.slots);
+  for (const Node& node : snapshot.nodes) free_.push_back(node.slots);
   for (GroupId id : snapshot.groups.keys()) {
     const Group& group = snapshot.groups[id];
-    for (size_t worker = 0; worker < group.workers.size(); ++worker) {
-      add(group.workers[worker], {id, static_cast<int>(worker)}, group.slots);
+    int worker = 0;
+    for (NodeId node : group.workers) {
+      entries_.push_back({{id, worker++}, head_[node]});
+      head_[node] = static_cast<int32_t>(entries_.size()) - 1;
+      free_[node] -= group.slots;
     }
   }
 }
