@@ -1,5 +1,6 @@
 // `monkeytree import` as a program: exit codes, what it leaves behind, what it says.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -155,8 +156,9 @@ TEST_F(ImportProgram, EveryLogBecomesATraceThatSimulateRuns) {
   for (const auto& [format, log] : logs) {
     const ProgramRun run = run_program({"import", "trace", "--format", format, kTraces + log});
     EXPECT_EQ(run.exit_code, 0) << run.err;
-    EXPECT_EQ(run.out, text_of_file(kTraces + "imported/" + format + ".csv"));
-    EXPECT_EQ(without(run.err, kTraces), text_of_file(kTraces + "imported/" + format + ".txt"));
+    const std::string imported = fmt::format("{}imported/{}", kTraces, format);
+    EXPECT_EQ(run.out, text_of_file(imported + ".csv"));
+    EXPECT_EQ(without(run.err, kTraces), text_of_file(imported + ".txt"));
     const auto jobs = std::count(run.out.begin(), run.out.end(), '\n') - 1;
     const ProgramRun simulated = run_program({"simulate", folder_.write("s.yaml", "seed: 1\n"),
                                               "--trace", folder_.write("trace.csv", run.out)});
