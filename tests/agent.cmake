@@ -10,7 +10,7 @@ foreach(world local grpc)
   monkeytree_test(agent_${world}_test
     SOURCES agent/scenario.cc agent/scenarios_test.cc agent/world.cc agent/${world}_world.cc
             worker/worker_state.cc
-    USES monkeytree_agent monkeytree_agent_executor TIMEOUT 1200)
+    USES monkeytree_agent monkeytree_agent_executor monkeytree_processes TIMEOUT 1200)
   if(TARGET agent_${world}_test)
     target_compile_definitions(agent_${world}_test PRIVATE
       MONKEYTREE_WORKER_PROGRAM="${CMAKE_BINARY_DIR}/monkeytree-worker")
@@ -25,7 +25,7 @@ endif()
 
 monkeytree_test(agent_command_test
   SOURCES agent_command_test.cc agent/world.cc program.cc
-  USES monkeytree_agent_executor)
+  USES monkeytree_agent_executor monkeytree_processes)
 if(TARGET agent_command_test)
   target_include_directories(agent_command_test PRIVATE ${CMAKE_CURRENT_LIST_DIR})
   add_dependencies(agent_command_test monkeytree)

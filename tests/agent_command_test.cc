@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/world.h"
+#include "base/eventually.h"
 #include "program.h"
 
 namespace monkeytree {

@@ -6,7 +6,7 @@ if(MONKEYTREE_TESTS)
     SOURCES ${kubernetes_folder}/observe_test.cc ${kubernetes_folder}/control_plane.cc
             ${CMAKE_CURRENT_LIST_DIR}/service/running_controller.cc
             ${CMAKE_CURRENT_LIST_DIR}/program.cc
-    USES monkeytree_kubernetes_live nlohmann_json::nlohmann_json PkgConfig::HTTPLIB OpenSSL::SSL
+    USES monkeytree_kubernetes_live monkeytree_processes nlohmann_json::nlohmann_json PkgConfig::HTTPLIB OpenSSL::SSL
       OpenSSL::Crypto Threads::Threads)
   target_include_directories(kubernetes_observe_test PRIVATE ${CMAKE_CURRENT_LIST_DIR}
     ${kubernetes_folder})
@@ -15,7 +15,7 @@ if(MONKEYTREE_TESTS)
     RESOURCE_LOCK kubernetes)
   # Moves, with one control plane each.
   monkeytree_library(kube_lab SOURCES ${kubernetes_folder}/lab.cc ${kubernetes_folder}/control_plane.cc
-    USES monkeytree_kubernetes_live nlohmann_json::nlohmann_json PkgConfig::HTTPLIB OpenSSL::SSL
+    USES monkeytree_kubernetes_live monkeytree_processes nlohmann_json::nlohmann_json PkgConfig::HTTPLIB OpenSSL::SSL
       OpenSSL::Crypto Threads::Threads GTest::gtest)
   target_include_directories(monkeytree_kube_lab PUBLIC ${kubernetes_folder})
   target_compile_definitions(monkeytree_kube_lab PRIVATE MONKEYTREE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

@@ -3,7 +3,7 @@
 if(MONKEYTREE_TESTS)
   monkeytree_library(live_system
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/live/live_system.cc
-    USES monkeytree_scheduler monkeytree_service monkeytree_slurm_cluster nlohmann_json::nlohmann_json PkgConfig::HTTPLIB)
+    USES monkeytree_processes monkeytree_scheduler monkeytree_service monkeytree_slurm_cluster nlohmann_json::nlohmann_json PkgConfig::HTTPLIB)
   target_include_directories(monkeytree_live_system PUBLIC ${CMAKE_CURRENT_LIST_DIR}/live)
   target_compile_definitions(monkeytree_live_system PRIVATE
     MONKEYTREE_PROGRAM="$<TARGET_FILE:monkeytree>"

@@ -3,7 +3,7 @@ monkeytree_test(controller_program_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/service/controller_program_test.cc
           ${CMAKE_CURRENT_LIST_DIR}/service/running_controller.cc
           ${CMAKE_CURRENT_LIST_DIR}/program.cc
-  USES monkeytree_base nlohmann_json::nlohmann_json)
+  USES monkeytree_base monkeytree_processes nlohmann_json::nlohmann_json)
 if(TARGET controller_program_test)
   target_include_directories(controller_program_test PRIVATE ${CMAKE_CURRENT_LIST_DIR})
   add_dependencies(controller_program_test monkeytree)
@@ -25,7 +25,7 @@ endif()
 monkeytree_test(tls_program_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/service/tls_program_test.cc
           ${CMAKE_CURRENT_LIST_DIR}/service/running_controller.cc ${CMAKE_CURRENT_LIST_DIR}/program.cc
-  USES monkeytree_identity nlohmann_json::nlohmann_json)
+  USES monkeytree_identity monkeytree_processes nlohmann_json::nlohmann_json)
 if(TARGET tls_program_test)
   target_include_directories(tls_program_test PRIVATE ${CMAKE_CURRENT_LIST_DIR})
   add_dependencies(tls_program_test monkeytree)

@@ -1,7 +1,6 @@
 #include "cli/tls_stream.h"
 
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
 
 #include <algorithm>
@@ -11,18 +10,9 @@
 #include "identity/tls_files.h"
 
 namespace monkeytree {
-namespace {
-
-void append_pem(X509* certificate, std::string& to) {
-  const BioPointer bio(BIO_new(BIO_s_mem()));
-  if (bio && PEM_write_bio_X509(bio.get(), certificate) == 1) to += text_of(bio.get());
-}
-
-}  // namespace
-
 struct TlsStream::Parts {
-  std::unique_ptr<SSL_CTX, FreeBy<SSL_CTX_free>> context;
-  std::unique_ptr<SSL, FreeBy<SSL_free>> ssl;
+  SslContextPointer context;
+  SslPointer ssl;
 };
 
 TlsStream::TlsStream(int socket) : parts_(std::make_unique<Parts>()) {
@@ -79,11 +69,7 @@ TlsStream::Progress TlsStream::write(std::string_view bytes) {
 }
 
 absl::Status TlsStream::judge(const std::string& authorities, const std::string& host) const {
-  std::string chain;
-  const STACK_OF(X509)* all = SSL_get_peer_cert_chain(parts_->ssl.get());
-  for (int i = 0; all != nullptr && i < sk_X509_num(all); ++i) {
-    append_pem(sk_X509_value(all, i), chain);
-  }
+  const std::string chain = peer_certificates(parts_->ssl.get());
   absl::Status status =
       verify_certificate(chain, authorities, CertificateRole::kController, unix_now_s());
   return status.ok() ? verify_host(chain, host) : status;

@@ -20,6 +20,7 @@ class LeasedScheduler final : public Scheduler {
 
   std::string describe() const override { return scheduler_.describe(); }
   std::string why_read_only() const override { return scheduler_.why_read_only(); }
+  bool replaces_workers() const override { return scheduler_.replaces_workers(); }
   absl::StatusOr<Observation> observe(Deadline deadline) override {
     return scheduler_.observe(deadline);
   }

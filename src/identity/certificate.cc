@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 
 #include <algorithm>
 #include <array>
@@ -18,14 +17,8 @@
 namespace monkeytree {
 namespace {
 
-constexpr size_t kMostInChain = 16;  // certificates read of one text
-
 using StorePointer = std::unique_ptr<X509_STORE, FreeBy<X509_STORE_free>>;
 using ContextPointer = std::unique_ptr<X509_STORE_CTX, FreeBy<X509_STORE_CTX_free>>;
-
-BioPointer bio_of(std::string_view text) {
-  return BioPointer(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-}
 
 int64_t seconds_of(const ASN1_TIME* time) {
   std::tm parts{};
@@ -135,49 +128,6 @@ absl::Status verdict(X509_STORE_CTX* context, const Certificate& leaf, Certifica
 }
 
 }  // namespace
-
-std::vector<X509Pointer> certificates_in(std::string_view pem) {
-  std::vector<X509Pointer> out;
-  const BioPointer bio = bio_of(pem);
-  while (bio && out.size() < kMostInChain) {
-    X509Pointer one(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
-    if (!one) {
-      // The end of the text is an error too; any other spoils all of it.
-      const bool end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
-      ERR_clear_error();
-      if (!end) out.clear();
-      break;
-    }
-    out.push_back(std::move(one));
-  }
-  return out;
-}
-
-KeyPointer key_in(std::string_view pem) {
-  const BioPointer bio = bio_of(pem);
-  const auto no_password = [](char*, int, int, void*) { return 0; };
-  KeyPointer key(bio ? PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr) : nullptr);
-  ERR_clear_error();
-  return key;
-}
-
-std::string text_of(BIO* bio) {
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(bio, &data);
-  return {data, static_cast<size_t>(size)};
-}
-
-std::string common_name(const X509_NAME* name) {
-  const int at = X509_NAME_get_index_by_NID(name, NID_commonName, -1);
-  if (at < 0) return "";
-  unsigned char* text = nullptr;
-  const int size =
-      ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, at)));
-  if (size < 0) return "";
-  std::string out(reinterpret_cast<const char*>(text), static_cast<size_t>(size));
-  OPENSSL_free(text);
-  return out;
-}
 
 absl::StatusOr<Certificate> read_certificate(std::string_view pem) {
   const std::vector<X509Pointer> all = certificates_in(pem);

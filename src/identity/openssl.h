@@ -2,6 +2,7 @@
 
 #include <openssl/bio.h>
 #include <openssl/evp.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
@@ -24,6 +25,8 @@ struct FreeBy {
 using X509Pointer = std::unique_ptr<X509, FreeBy<X509_free>>;
 using KeyPointer = std::unique_ptr<EVP_PKEY, FreeBy<EVP_PKEY_free>>;
 using BioPointer = std::unique_ptr<BIO, FreeBy<BIO_free>>;
+using SslPointer = std::unique_ptr<SSL, FreeBy<SSL_free>>;
+using SslContextPointer = std::unique_ptr<SSL_CTX, FreeBy<SSL_CTX_free>>;
 
 /// Certificates in PEM, in order; empty where the text holds none, or one that cannot be read.
 std::vector<X509Pointer> certificates_in(std::string_view pem);
@@ -33,5 +36,11 @@ KeyPointer key_in(std::string_view pem);
 std::string text_of(BIO* bio);
 /// The common name; empty where there is none.
 std::string common_name(const X509_NAME* name);
+
+/// What this side shows: its certificate and those it descends from, and its key; all in PEM. False
+/// where they cannot be read or do not belong together.
+bool use_certificate(SSL_CTX* context, std::string_view certificate, std::string_view key);
+/// What the other side has shown, in PEM, its own first; empty where it has shown none.
+std::string peer_certificates(const SSL* ssl);
 
 }  // namespace monkeytree

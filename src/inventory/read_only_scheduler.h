@@ -11,6 +11,7 @@ namespace monkeytree {
 /// why_read_only() gives.
 class ReadOnlyScheduler : public Scheduler {
  public:
+  bool replaces_workers() const final { return false; }
   absl::StatusOr<Hold> hold(const WorkerName& worker, const std::string& node,
                             const std::string& reservation, Deadline deadline) final;
   absl::Status start(const Hold& hold, const WorkerCommand& command, Deadline deadline) final;

@@ -64,7 +64,7 @@ class Scheduler {
   /// do. Its moves go by the staging server, a worker of a job at a time; its node is given back,
   /// which ends whatever runs there, before its agent is told to let go, and hold() takes a node
   /// for a worker that has left only.
-  virtual bool replaces_workers() const { return false; }
+  virtual bool replaces_workers() const = 0;
 
   virtual absl::StatusOr<Observation> observe(Deadline deadline) = 0;
 

@@ -52,6 +52,7 @@ class SlurmScheduler final : public Scheduler {
 
   std::string describe() const override;
   std::string why_read_only() const override;
+  bool replaces_workers() const override { return false; }
   absl::StatusOr<Observation> observe(Deadline deadline) override;
   absl::StatusOr<Hold> hold(const WorkerName& worker, const std::string& node,
                             const std::string& reservation, Deadline deadline) override;

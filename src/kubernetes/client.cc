@@ -61,18 +61,6 @@ class NamedText {
   bool whole_ = false;
 };
 
-/// Our certificate, those it descends from, and its key.
-bool use_certificate(SSL_CTX* context, const std::string& certificate, const std::string& key) {
-  const std::vector<X509Pointer> chain = certificates_in(certificate);
-  const KeyPointer private_key = key_in(key);
-  if (chain.empty() || !private_key) return false;
-  if (SSL_CTX_use_certificate(context, chain.front().get()) != 1) return false;
-  for (size_t i = 1; i < chain.size(); ++i) {
-    if (SSL_CTX_add1_chain_cert(context, chain[i].get()) != 1) return false;
-  }
-  return SSL_CTX_use_PrivateKey(context, private_key.get()) == 1;
-}
-
 std::optional<milliseconds> retry_after_of(const httplib::Response& response) {
   const std::string text = response.get_header_value("Retry-After");
   int64_t seconds = 0;

@@ -1,5 +1,6 @@
 #include "kubernetes/moves.h"
 
+#include <absl/strings/escaping.h>
 #include <absl/strings/numbers.h>
 #include <fmt/format.h>
 
@@ -17,8 +18,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using simdjson::dom::element;
 
-constexpr std::string_view kIndex = "batch.kubernetes.io/job-completion-index";
-
 std::string text_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -28,22 +27,6 @@ Json review(const std::string& uid, Json response) {
   return {{"kind", "AdmissionReview"},
           {"apiVersion", "admission.k8s.io/v1"},
           {"response", std::move(response)}};
-}
-
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kLetters =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t word = 0;
-    for (size_t j = 0; j < 3; ++j) {
-      word = word << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
-    }
-    for (size_t j = 0; j < 4; ++j) {
-      out += i + j > bytes.size() ? '=' : kLetters[word >> (18 - 6 * j) & 63];
-    }
-  }
-  return out;
 }
 
 /// Steps of a JSON Patch.
@@ -164,7 +147,7 @@ std::optional<KubeAdmission> read_kube_admission(std::string_view review, std::s
   asked.space = kube_text(root, {"request", "namespace"});
   asked.name = kube_text(*pod, {"metadata", "name"});
   asked.owner = controller_of(*pod);
-  asked.index = kube_text(*pod, {"metadata", "annotations", kIndex});
+  asked.index = kube_text(*pod, {"metadata", "annotations", kIndexAnnotation});
   return asked;
 }
 
@@ -196,9 +179,10 @@ std::string admit_to(const std::string& text, const KubeMove& move) {
     if (!kube_at(container, {"env"})) patch.add(path, Json::array());
     for (const Json& variable : environment_of(move)) patch.add(path + "/-", variable);
   }
-  return text_of(review(
-      std::string(kube_text(root, {"request", "uid"})),
-      {{"allowed", true}, {"patchType", "JSONPatch"}, {"patch", base64(text_of(patch.steps()))}}));
+  return text_of(review(std::string(kube_text(root, {"request", "uid"})),
+                        {{"allowed", true},
+                         {"patchType", "JSONPatch"},
+                         {"patch", absl::Base64Escape(text_of(patch.steps()))}}));
 }
 
 }  // namespace monkeytree

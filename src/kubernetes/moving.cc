@@ -21,20 +21,12 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 using simdjson::dom::element;
 
-constexpr milliseconds kLookAgain{50};
 /// Most often the scheduler has seen a taint by then.
 constexpr milliseconds kSettle{1000};
 /// Less than the webhook's timeoutSeconds.
 constexpr milliseconds kAdmissionWait{8000};
 /// What booked() names where a job lives but is on no node.
 constexpr std::string_view kNowhere = "@staging";
-constexpr std::string_view kIndex = "batch.kubernetes.io/job-completion-index";
-
-bool pause_until(Deadline deadline) {
-  if (Clock::now() + kLookAgain > deadline) return false;
-  std::this_thread::sleep_for(kLookAgain);
-  return true;
-}
 
 absl::Status taken(const std::string& node, const std::string& by) {
   return absl::AbortedError(fmt::format("node {} is taken by pod {}", node, printable(by)));
@@ -175,7 +167,7 @@ absl::StatusOr<KubeMove> KubeMoving::leaving(const WorkerName& worker, const std
     move.pod = pod.name;
     move.uid = pod.uid;
     move.from = node;
-    move.index = pod.mark(kIndex);
+    move.index = pod.mark(kIndexAnnotation);
     move.place = pod.annotations.get(kPlaceAnnotation).value_or(pod.name);
     for (const KubePod* other : all) {
       if (other != &pod && other->owner == pod.owner) move.siblings += other->uid + " ";
@@ -223,7 +215,7 @@ absl::StatusOr<Hold> KubeMoving::hold(const WorkerName& worker, const std::strin
   if (!there.ok()) return there.status();
   for (const KubePod& pod : *there) {
     const bool own = pod.annotations.get(kSuccessorAnnotation).has_value() &&
-                     known->replaced_by(pod.owner, pod.space, pod.name, pod.mark(kIndex));
+                     known->replaced_by(pod.owner, pod.space, pod.name, pod.mark(kIndexAnnotation));
     if (own) continue;
     if (reservation.empty()) calls.clear_taint(node, known->id).IgnoreError();
     return taken(node, pod.key());
@@ -242,7 +234,7 @@ KubeMoving::Successors KubeMoving::successors(const KubeMove& move) const {
   watch_.with_facts([&](const KubeFacts& facts) {
     each_pod(facts, move.space, [&](const KubePod& pod) {
       if (pod.terminating || pod.uid == move.uid) return;
-      if (!move.replaced_by(pod.owner, pod.space, pod.name, pod.mark(kIndex))) return;
+      if (!move.replaced_by(pod.owner, pod.space, pod.name, pod.mark(kIndexAnnotation))) return;
       if (pod.annotations.get(kSuccessorAnnotation) == move.successor_of) {
         out.sent.push_back(pod);
       } else if (move.siblings.find(pod.uid + " ") == std::string::npos) {

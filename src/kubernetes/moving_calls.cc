@@ -29,13 +29,13 @@ std::string pod_path(const std::string& space, const std::string& pod) {
   return fmt::format("/api/v1/namespaces/{}/pods/{}", space, pod);
 }
 
+}  // namespace
+
 bool pause_until(Deadline deadline) {
   if (Clock::now() + kLookAgain > deadline) return false;
   std::this_thread::sleep_for(kLookAgain);
   return true;
 }
-
-}  // namespace
 
 absl::StatusOr<KubeConnection*> KubeCalls::connection() {
   if (!connection_) {

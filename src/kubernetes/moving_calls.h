@@ -15,6 +15,9 @@
 
 namespace monkeytree {
 
+/// Waits a moment before another look at the cluster; false where the deadline comes first.
+bool pause_until(Deadline deadline);
+
 /// What one step asks of the server, over one connection, by its deadline. A change that fails the
 /// comparison that goes with it is Aborted.
 class KubeCalls {

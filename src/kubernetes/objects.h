@@ -176,5 +176,7 @@ std::string kube_key(simdjson::dom::element object);
 
 /// Our annotation, on a job or its pods: the words of a Slurm job's comment (docs/kubernetes.md).
 inline constexpr std::string_view kCommentAnnotation = "monkeytree/comment";
+/// Of the pods of a Job whose pods have indices, written by Kubernetes.
+inline constexpr std::string_view kIndexAnnotation = "batch.kubernetes.io/job-completion-index";
 
 }  // namespace monkeytree

@@ -24,7 +24,7 @@ bool is_used(std::string_view key) {
       kMovesAnnotation,
       kSuccessorAnnotation,
       kPlaceAnnotation,
-      "batch.kubernetes.io/job-completion-index",
+      kIndexAnnotation,
       "kueue.x-k8s.io/pod-group-name",
       "kueue.x-k8s.io/pod-group-pod-index",
       "volcano.sh/job-name",

@@ -160,6 +160,8 @@ class ApiTest : public testing::Test {
   }
   ~ApiTest() override {
     server_.reset();
+    // A plan that still runs pokes the feed.
+    if (controller_) controller_->stop();
     feed_.reset();
     controller_.reset();
     journal_.reset();

@@ -222,7 +222,9 @@ absl::Status Connection::write(std::span<const std::byte> first, std::span<const
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN) return timed_out();
-      return unavailable("connection", errno);
+      const bool hung_up = errno == EPIPE || errno == ECONNRESET;
+      absl::Status failed = unavailable("connection", errno);
+      return hung_up ? last_word(failed) : failed;
     }
     const size_t of_first = std::min(first.size(), static_cast<size_t>(sent));
     first = first.subspan(of_first);
@@ -361,6 +363,17 @@ absl::StatusOr<std::string> Connection::read_frame(FrameType type, bool patient)
   const absl::StatusOr<FrameHeader> header = read_header_of(type, patient);
   if (!header.ok()) return header.status();
   return read_body(*header);
+}
+
+// A peer that refuses does not wait for what it will not read, so writing to it may break. What it
+// wrote before it hung up is still here: the kernel drops only what waits to be sent.
+absl::Status Connection::last_word(const absl::Status& failed) {
+  const absl::StatusOr<FrameHeader> header = read_header_of(FrameType::kReply);
+  if (!header.ok()) return failed;
+  const absl::StatusOr<std::string> body = read_body(*header);
+  if (!body.ok()) return failed;
+  const absl::Status reply = decode_status(*body);
+  return reply.ok() ? failed : reply;
 }
 
 absl::Status Connection::read_reply(uint64_t* argument, bool patient) {

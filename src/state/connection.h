@@ -41,6 +41,7 @@ class Connection {
 
   void set_deadline(Deadline deadline) { deadline_ = deadline; }
 
+  /// What is written fails with the peer's refusal, where it has said one before it hung up.
   absl::Status write_frame(FrameType type, uint64_t argument, std::string_view body);
   /// A chunk: its checksum follows the bytes. Gives the checksum.
   absl::StatusOr<uint64_t> write_chunk(uint64_t chunk, std::span<const std::byte> bytes);
@@ -84,6 +85,8 @@ class Connection {
   absl::Status write(std::span<const std::byte> first, std::span<const std::byte> second,
                      bool more = false);
   absl::Status read(std::span<std::byte> bytes, bool patient);
+  /// Of a peer that has hung up: why, where it said so before; otherwise `failed`.
+  absl::Status last_word(const absl::Status& failed);
   /// Reads all of it and sums it.
   absl::Status read_in_gulps(std::span<std::byte> bytes, Checksum& sum);
   void wake_at(size_t bytes);

@@ -16,9 +16,6 @@ namespace {
 
 constexpr size_t kReadAhead = size_t{256} << 10;
 
-using ContextPointer = std::unique_ptr<SSL_CTX, FreeBy<SSL_CTX_free>>;
-using SslPointer = std::unique_ptr<SSL, FreeBy<SSL_free>>;
-
 int fd_of(BIO* bio) { return *static_cast<const int*>(BIO_get_data(bio)); }
 
 /// Notes whether the socket would have to be waited for, which a blocking one says at its timeout.
@@ -58,19 +55,12 @@ BIO_METHOD* socket_method() {
 /// right after.
 int accept_for_now(X509_STORE_CTX* /*context*/, void* /*nothing*/) { return 1; }
 
-absl::StatusOr<ContextPointer> context_of(const TlsIdentity& identity) {
-  ContextPointer context(SSL_CTX_new(TLS_method()));
-  const std::vector<X509Pointer> chain = certificates_in(identity.own.certificate);
-  const KeyPointer key = key_in(identity.own.key);
-  bool good = context && !chain.empty() && key &&
-              SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) == 1 &&
-              SSL_CTX_use_certificate(context.get(), chain.front().get()) == 1 &&
-              SSL_CTX_use_PrivateKey(context.get(), key.get()) == 1;
-  for (size_t i = 1; good && i < chain.size(); ++i) {
-    good = SSL_CTX_add1_chain_cert(context.get(), chain[i].get()) == 1;
+absl::StatusOr<SslContextPointer> context_of(const TlsIdentity& identity) {
+  SslContextPointer context(SSL_CTX_new(TLS_method()));
+  if (!context || SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) != 1 ||
+      !use_certificate(context.get(), identity.own.certificate, identity.own.key)) {
+    return absl::FailedPreconditionError("TLS does not start with this certificate");
   }
-  ERR_clear_error();
-  if (!good) return absl::FailedPreconditionError("TLS does not start with this certificate");
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
   SSL_CTX_set_cert_verify_callback(context.get(), accept_for_now, nullptr);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
@@ -84,23 +74,9 @@ absl::StatusOr<ContextPointer> context_of(const TlsIdentity& identity) {
   return context;
 }
 
-std::string pem_of(const SSL* ssl) {
-  std::string all;
-  const auto append = [&](X509* one) {
-    const BioPointer out(BIO_new(BIO_s_mem()));
-    if (out && PEM_write_bio_X509(out.get(), one) == 1) all += text_of(out.get());
-  };
-  const X509Pointer leaf(SSL_get1_peer_certificate(ssl));
-  if (leaf) append(leaf.get());
-  const STACK_OF(X509)* chain = SSL_get_peer_cert_chain(ssl);
-  // Of the side that was called the chain begins with the leaf again, which does no harm.
-  for (int i = 0; chain != nullptr && i < sk_X509_num(chain); ++i) append(sk_X509_value(chain, i));
-  return all;
-}
-
 class TlsSessionOfSsl : public TlsSession {
  public:
-  TlsSessionOfSsl(std::unique_ptr<int> socket, ContextPointer context, SslPointer ssl,
+  TlsSessionOfSsl(std::unique_ptr<int> socket, SslContextPointer context, SslPointer ssl,
                   absl::Status peer)
       : socket_(std::move(socket)),
         context_(std::move(context)),
@@ -142,7 +118,7 @@ class TlsSessionOfSsl : public TlsSession {
   }
 
   std::unique_ptr<int> socket_;
-  ContextPointer context_;
+  SslContextPointer context_;
   SslPointer ssl_;
   absl::Status peer_;
 };
@@ -154,7 +130,7 @@ absl::StatusOr<std::unique_ptr<TlsSession>> TlsSession::start(int fd, const TlsF
   const absl::StatusOr<TlsIdentity> own =
       read_identity(files, CertificateRole::kNode, unix_now_s());
   if (!own.ok()) return own.status();
-  absl::StatusOr<ContextPointer> context = context_of(*own);
+  absl::StatusOr<SslContextPointer> context = context_of(*own);
   if (!context.ok()) return context.status();
   SslPointer ssl(SSL_new(context->get()));
   BIO* bio = BIO_new(socket_method());
@@ -172,8 +148,8 @@ absl::StatusOr<std::unique_ptr<TlsSession>> TlsSession::start(int fd, const TlsF
     if (plain) return absl::UnauthenticatedError("the peer speaks no TLS, which is expected here");
     return absl::UnavailableError("no TLS came about with the peer");
   }
-  absl::Status peer =
-      verify_certificate(pem_of(ssl.get()), own->ca, CertificateRole::kNode, unix_now_s());
+  absl::Status peer = verify_certificate(peer_certificates(ssl.get()), own->ca,
+                                         CertificateRole::kNode, unix_now_s());
   return std::make_unique<TlsSessionOfSsl>(std::move(socket), *std::move(context), std::move(ssl),
                                            std::move(peer));
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/eventually.h"
 #include "service/grpc_executor.h"
 #include "world.h"
 

@@ -7,29 +7,13 @@
 #include <sstream>
 
 #include "../worker/worker_state.h"
+#include "base/eventually.h"
+#include "worker_log.h"
 
 namespace monkeytree {
 namespace {
 
 constexpr int64_t kStateBytes = 200'000;
-
-struct Line {
-  int64_t iteration = 0, process = 0;
-  std::string node, sum;
-};
-
-std::vector<Line> read_log(const std::string& file) {
-  std::vector<Line> out;
-  std::ifstream in(file);
-  for (std::string text; std::getline(in, text);) {
-    if (in.eof()) break;  // the last line is being written
-    std::istringstream words(text);
-    Line line;
-    words >> line.iteration >> line.process >> line.node >> line.sum;
-    out.push_back(line);
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -38,7 +22,8 @@ const char* name_of(ScenarioStep step) {
   return kNames[static_cast<size_t>(step)];
 }
 
-Scenario::Scenario(std::vector<std::string> nodes, int64_t staging_quota) : world_(make_world()) {
+Scenario::Scenario(const std::vector<std::string>& nodes, int64_t staging_quota)
+    : world_(make_world()) {
   for (const std::string& node : nodes) world_->start_agent(node, staging_quota);
   for (const std::string& node : nodes) {
     EXPECT_TRUE(eventually([&] { return world_->connected(node); })) << node;
@@ -221,7 +206,7 @@ std::string Scenario::log_file(int worker) const {
 std::vector<int64_t> Scenario::iterations() const {
   std::vector<int64_t> out;
   for (int i = 0; i < workers_; ++i) {
-    const std::vector<Line> lines = read_log(log_file(i));
+    const std::vector<WorkerLogLine> lines = read_worker_log(log_file(i));
     out.push_back(lines.empty() ? 0 : lines.back().iteration);
   }
   return out;
@@ -239,10 +224,10 @@ void Scenario::goes_on(int more) {
 }
 
 void Scenario::check_logs() const {
-  std::vector<std::vector<Line>> logs;
+  std::vector<std::vector<WorkerLogLine>> logs;
   size_t longest = 0;
   for (int i = 0; i < workers_; ++i) {
-    logs.push_back(read_log(log_file(i)));
+    logs.push_back(read_worker_log(log_file(i)));
     longest = std::max(longest, logs.back().size());
   }
   std::vector<TrainingState> states;
@@ -253,7 +238,7 @@ void Scenario::check_logs() const {
     for (size_t i = 0; i < states.size(); ++i) {
       states[i].step(sum);
       if (at >= logs[i].size()) continue;
-      const Line& line = logs[i][at];
+      const WorkerLogLine& line = logs[i][at];
       ASSERT_EQ(line.iteration, static_cast<int64_t>(at) + 1) << "worker " << i;
       ASSERT_EQ(line.sum, fmt::format("{:016x}", states[i].sum()))
           << "worker " << i << ", iteration " << at + 1;

@@ -32,7 +32,7 @@ class Scenario {
     bool stays_paused = false;
   };
 
-  explicit Scenario(std::vector<std::string> nodes, int64_t staging_quota = 0);
+  explicit Scenario(const std::vector<std::string>& nodes, int64_t staging_quota = 0);
   ~Scenario();
 
   World& world() { return *world_; }

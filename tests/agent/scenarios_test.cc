@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "base/eventually.h"
 #include "scenario.h"
 
 namespace monkeytree {

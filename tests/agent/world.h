@@ -1,42 +1,13 @@
 #pragma once
 
-#include <sys/types.h>
-
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "control/executor.h"
+#include "process.h"
 
 namespace monkeytree {
-
-/// A process that ends with the test.
-class Process {
- public:
-  Process() = default;
-  Process(const std::vector<std::string>& arguments,
-          const std::map<std::string, std::string>& environment, const std::string& log);
-  Process(Process&& other) noexcept;
-  Process& operator=(Process&& other) noexcept;
-  ~Process();
-
-  pid_t id() const { return id_; }
-  /// Sends the signal; for SIGKILL and SIGTERM also waits for the end.
-  void signal(int number);
-  bool running();
-  /// The exit code, 128 + signal where it was killed.
-  int wait();
-
- private:
-  pid_t id_ = 0;
-  int exit_code_ = -1;
-  bool ended_ = true;
-};
-
-/// Waits until it holds; false after a minute and a half.
-bool eventually(const std::function<bool()>& holds);
 
 /// Agents of a few nodes and an executor that reaches them. Two worlds stand behind it: all in this
 /// process without gRPC, and real programs over gRPC.

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/eventually.h"
 #include "election/fenced_store.h"
 #include "etcd_server.h"
 
@@ -23,14 +24,6 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLease{2};  // etcd's shortest
-
-bool eventually(const std::function<bool()>& holds) {
-  for (const auto limit = Clock::now() + std::chrono::seconds(60); Clock::now() < limit;) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(milliseconds(10));
-  }
-  return holds();
-}
 
 /// One controller's part.
 struct Candidate {

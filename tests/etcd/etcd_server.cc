@@ -1,13 +1,10 @@
 #include "etcd_server.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,11 +13,10 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/eventually.h"
+
 namespace monkeytree {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-constexpr std::chrono::minutes kPatience{2};
 
 sockaddr_in loopback(int port) {
   sockaddr_in address{};
@@ -77,13 +73,6 @@ bool pass_on(int from, int to) {
 
 }  // namespace
 
-int free_port() {
-  const int probe = bound_socket(0);
-  const int port = port_of(probe);
-  close(probe);
-  return port;
-}
-
 std::string EtcdServer::missing() {
   return std::system("command -v etcd >/dev/null 2>&1") == 0 ? "" : "there is no etcd here";
 }
@@ -103,36 +92,16 @@ EtcdServer::~EtcdServer() {
 void EtcdServer::start() {
   const std::string client = endpoint(), peer = "http://127.0.0.1:" + std::to_string(peer_port_);
   const std::string cluster = "default=" + peer, data = folder_ + "/data", log = folder_ + "/log";
-  const pid_t parent = getpid();
-  process_ = fork();
-  if (process_ == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);
-    const int output = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    dup2(output, STDOUT_FILENO);
-    dup2(output, STDERR_FILENO);
-    execlp("etcd", "etcd", "--data-dir", data.c_str(), "--listen-client-urls", client.c_str(),
-           "--advertise-client-urls", client.c_str(), "--listen-peer-urls", peer.c_str(),
-           "--initial-advertise-peer-urls", peer.c_str(), "--initial-cluster", cluster.c_str(),
-           nullptr);
-    _exit(127);
-  }
-  for (const Clock::time_point limit = Clock::now() + kPatience; Clock::now() < limit;) {
-    if (answers(port_)) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  ADD_FAILURE() << "etcd does not answer: " << log;
+  process_ = Process({"etcd", "--data-dir", data, "--listen-client-urls", client,
+                      "--advertise-client-urls", client, "--listen-peer-urls", peer,
+                      "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster},
+                     {}, log);
+  EXPECT_TRUE(eventually([this] { return answers(port_); })) << "etcd does not answer: " << log;
 }
 
-void EtcdServer::kill() {
-  if (process_ == 0) return;
-  ::kill(process_, SIGKILL);
-  waitpid(process_, nullptr, 0);
-  process_ = 0;
-}
-
-void EtcdServer::stall() { ::kill(process_, SIGSTOP); }
-void EtcdServer::go_on() { ::kill(process_, SIGCONT); }
+void EtcdServer::kill() { process_.signal(SIGKILL); }
+void EtcdServer::stall() { process_.signal(SIGSTOP); }
+void EtcdServer::go_on() { process_.signal(SIGCONT); }
 
 Wire::Wire(int to) : to_(to), listener_(bound_socket(0)), port_(port_of(listener_)) {
   listen(listener_, 64);

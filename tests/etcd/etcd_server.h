@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -9,10 +7,9 @@
 #include <thread>
 #include <vector>
 
-namespace monkeytree {
+#include "process.h"
 
-/// A free port of loopback, as far as can be known.
-int free_port();
+namespace monkeytree {
 
 /// A real etcd of one member, as a process of its own that ends with its owner.
 class EtcdServer {
@@ -37,7 +34,7 @@ class EtcdServer {
  private:
   std::string folder_;
   int port_, peer_port_;
-  pid_t process_ = 0;
+  Process process_;
 };
 
 /// A wire to a port of loopback that can be cut: then what is sent is neither taken nor refused, as

@@ -14,6 +14,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/eventually.h"
 #include "cluster/fragmentation.h"
 #include "control/migration.h"
 #include "service/tokens.h"

@@ -12,6 +12,8 @@
 #include <chrono>
 #include <thread>
 
+#include "base/eventually.h"
+
 namespace monkeytree {
 namespace {
 

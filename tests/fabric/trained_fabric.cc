@@ -16,6 +16,7 @@
 #include <set>
 
 #include "agent/asked_paths.h"
+#include "base/eventually.h"
 #include "ring_job.h"
 
 namespace monkeytree {
@@ -122,13 +123,11 @@ double TrainedFabric::measure_goodput() {
   return static_cast<double>(kBytes) / median_iterations(jobs, 5).front();
 }
 
-std::unique_ptr<ChildProcess> TrainedFabric::store(const std::string& name) {
+Process TrainedFabric::store(const std::string& name) {
   const std::string port = folder_of(name) + "/port";
-  auto store = std::make_unique<ChildProcess>(
-      std::vector<std::string>{kPython, std::string(MONKEYTREE_SOURCE_DIR) + "/tests/live/store.py",
-                               port},
-      std::map<std::string, std::string>{}, live_->file("store-" + name + ".log"));
-  EXPECT_TRUE(LiveSystem::eventually([&] { return !text_of(port).empty(); })) << live_->logs();
+  Process store({kPython, std::string(MONKEYTREE_SOURCE_DIR) + "/tests/live/store.py", port}, {},
+                live_->file("store-" + name + ".log"));
+  EXPECT_TRUE(eventually([&] { return !text_of(port).empty(); })) << live_->logs();
   return store;
 }
 
@@ -237,12 +236,12 @@ void TrainedFabric::let(const Job& job, const std::string& text) {
 bool TrainedFabric::run_until(const std::vector<std::string>& names,
                               const std::function<bool()>& enough) {
   for (const std::string& name : names) let(job(name), "1000000");
-  const bool done = LiveSystem::eventually(enough, kPatience);
+  const bool done = eventually(enough, kPatience);
   // Ranks are at most one iteration apart, so that none has come that far when it is written.
   for (const std::string& name : names) {
     const int last = most_done(job(name)) + 4;
     let(job(name), std::to_string(last));
-    EXPECT_TRUE(LiveSystem::eventually([&] { return least_done(job(name)) >= last; }, kPatience))
+    EXPECT_TRUE(eventually([&] { return least_done(job(name)) >= last; }, kPatience))
         << live_->logs();
   }
   return done;
@@ -373,37 +372,36 @@ std::string TrainedFabric::compare_with_undisturbed() {
   for (const std::unique_ptr<Job>& one : jobs_) let(*one, fmt::format("{} last", last));
   const std::string plain = "undisturbed";
   std::filesystem::create_directories(folder_of(plain));
-  const std::unique_ptr<ChildProcess> meeting = store(plain);
+  const Process meeting = store(plain);
   std::ofstream(folder_of(plain) + "/until") << last << " last";
   const size_t ranks = jobs_.front()->ranks;
-  std::vector<std::unique_ptr<ChildProcess>> processes;
+  std::vector<Process> processes;
   for (size_t r = 0; r < ranks; ++r) {
-    processes.push_back(std::make_unique<ChildProcess>(
-        std::vector<std::string>{
-            kPython, std::string(MONKEYTREE_SOURCE_DIR) + "/tests/fabric/train_ring.py", "--out",
-            folder_of(plain), "--parameters", std::to_string(options_.parameters)},
-        std::map<std::string, std::string>{{"MASTER_ADDR", "127.0.0.1"},
-                                           {"MASTER_PORT", text_of(folder_of(plain) + "/port")},
-                                           {"WORLD_SIZE", std::to_string(ranks)},
-                                           {"RANK", std::to_string(r)},
-                                           {"OMP_NUM_THREADS", "1"},
-                                           {"PYTHONDONTWRITEBYTECODE", "1"},
-                                           {"PYTHONPATH", MONKEYTREE_PYTHON},
-                                           {"MONKEYTREE_AGENT_SOCKET", live_->file("no-agent")}},
-        live_->file("undisturbed.log")));
+    processes.push_back(
+        Process({kPython, std::string(MONKEYTREE_SOURCE_DIR) + "/tests/fabric/train_ring.py",
+                 "--out", folder_of(plain), "--parameters", std::to_string(options_.parameters)},
+                {{"MASTER_ADDR", "127.0.0.1"},
+                 {"MASTER_PORT", text_of(folder_of(plain) + "/port")},
+                 {"WORLD_SIZE", std::to_string(ranks)},
+                 {"RANK", std::to_string(r)},
+                 {"OMP_NUM_THREADS", "1"},
+                 {"PYTHONDONTWRITEBYTECODE", "1"},
+                 {"PYTHONPATH", MONKEYTREE_PYTHON},
+                 {"MONKEYTREE_AGENT_SOCKET", live_->file("no-agent")}},
+                live_->file("undisturbed.log")));
   }
   const auto done = [&](const std::string& name, size_t r) {
     return text_of(fmt::format("{}/rank-{}.done", folder_of(name), r));
   };
   for (size_t r = 0; r < ranks; ++r) {
     std::vector<std::string> wanted;
-    if (!LiveSystem::eventually([&] { return !done(plain, r).empty(); }, kPatience)) {
+    if (!eventually([&] { return !done(plain, r).empty(); }, kPatience)) {
       return "the undisturbed run does not end\n" + live_->logs();
     }
     for (const Line& line : lines(plain, r)) wanted.push_back(line.loss);
     if (wanted.size() != static_cast<size_t>(last)) return "the undisturbed run is too short";
     for (const std::unique_ptr<Job>& one : jobs_) {
-      if (!LiveSystem::eventually([&] { return !done(one->name, r).empty(); }, kPatience)) {
+      if (!eventually([&] { return !done(one->name, r).empty(); }, kPatience)) {
         return fmt::format("job {} does not end\n{}", one->name, live_->logs());
       }
       std::vector<std::string> losses;

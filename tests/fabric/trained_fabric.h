@@ -69,7 +69,7 @@ class TrainedFabric {
   struct Job {
     std::string name, id;
     size_t ranks = 0;
-    std::unique_ptr<ChildProcess> store;
+    Process store;
   };
   struct Line {
     int iteration = 0;
@@ -78,7 +78,7 @@ class TrainedFabric {
     int from_port = 0, to_port = 0;
   };
   std::string folder_of(const std::string& name) { return live_->file(name); }
-  std::unique_ptr<ChildProcess> store(const std::string& name);
+  Process store(const std::string& name);
   Job& job(const std::string& name);
   std::vector<Line> lines(const std::string& name, size_t rank);
   int most_done(const Job& job);

@@ -1,14 +1,11 @@
 #include "control_plane.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
 #include <netinet/in.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -95,18 +92,6 @@ std::string yaml_field(const std::string& document, const std::string& key) {
 
 }  // namespace
 
-int KubeControlPlane::free_port() {
-  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  const bool bound = bind(probe, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
-                     getsockname(probe, reinterpret_cast<sockaddr*>(&address), &length) == 0;
-  close(probe);
-  return bound ? ntohs(address.sin_port) : 0;
-}
-
 std::string KubeControlPlane::missing() {
   const std::string folder = programs_folder();
   for (const std::string& program : kPrograms) {
@@ -134,8 +119,7 @@ KubeControlPlane::~KubeControlPlane() {
     kubelets_.request_stop();
     kubelets_.join();
   }
-  for (const auto& [name, process] : processes_) ::kill(process, SIGKILL);
-  for (const auto& [name, process] : processes_) waitpid(process, nullptr, 0);
+  processes_.clear();
   if (::testing::Test::HasFailure() && std::getenv("MONKEYTREE_KEEP") != nullptr) return;
   std::error_code error;
   std::filesystem::remove_all(folder_, error);
@@ -148,8 +132,7 @@ bool KubeControlPlane::prepare() {
   folder_ = fmt::format("{}{}{}", ::testing::TempDir(), prefix, getpid());
   std::filesystem::remove_all(folder_);
   std::filesystem::create_directories(folder_);
-  for (const char* use : {"etcd", "etcd-peer", "kube-apiserver"})
-    ports_[use] = KubeControlPlane::free_port();
+  for (const char* use : {"etcd", "etcd-peer", "kube-apiserver"}) ports_[use] = free_port();
   write(folder_ + "/tokens.csv", fmt::format("{},admin,admin,\"system:masters\"\n", kToken));
   const std::string make = fmt::format(
       "cd '{}' && exec >openssl.log 2>&1 && openssl genrsa -out account.key 2048 && "
@@ -227,26 +210,9 @@ std::vector<std::string> KubeControlPlane::arguments_of(const std::string& progr
 void KubeControlPlane::launch(const std::string& program) {
   std::vector<std::string> words = arguments_of(program);
   words.insert(words.begin(), programs_ + "/" + program);
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  const std::string log = folder_ + "/" + program + ".log";
-  const pid_t parent = getpid();
-  const pid_t process = fork();
-  if (process == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);
-    const int output = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    const int input = open("/dev/null", O_RDONLY);
-    dup2(input, STDIN_FILENO);
-    dup2(output, STDOUT_FILENO);
-    dup2(output, STDERR_FILENO);
-    if (chdir(folder_.c_str()) != 0) _exit(1);
-    setenv("GOMAXPROCS", "2", 1);
-    execv(arguments[0], arguments.data());
-    _exit(127);
-  }
-  processes_[program] = process;
+  // kubeconfigs name what lies beside them.
+  words.insert(words.begin(), {"env", "-C", folder_});
+  processes_[program] = Process(words, {{"GOMAXPROCS", "2"}}, folder_ + "/" + program + ".log");
 }
 
 bool KubeControlPlane::wait_ready() {
@@ -327,14 +293,10 @@ void KubeControlPlane::cordon(const std::string& node, bool cordoned) {
   call("PATCH", "/api/v1/nodes/" + node, {{"spec", {{"unschedulable", cordoned}}}});
 }
 
-void KubeControlPlane::kill(const std::string& program) {
-  ::kill(processes_.at(program), SIGKILL);
-  waitpid(processes_.at(program), nullptr, 0);
-  processes_.erase(program);
-}
+void KubeControlPlane::kill(const std::string& program) { processes_.erase(program); }
 
 void KubeControlPlane::restart(const std::string& program) {
-  if (processes_.contains(program)) kill(program);
+  kill(program);
   launch(program);
   wait_ready();
 }

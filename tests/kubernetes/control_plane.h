@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <functional>
 #include <map>
@@ -12,6 +10,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "process.h"
 
 namespace monkeytree {
 
@@ -57,7 +57,6 @@ class KubeControlPlane {
     std::function<void(const std::string& uid)> end;
   };
   void run(Containers containers);
-  static int free_port();
   /// A token of the namespace's account.
   std::string token_of(const std::string& space, const std::string& account);
   /// etcd forgets all but the newest state, as it does every five minutes.
@@ -77,7 +76,7 @@ class KubeControlPlane {
 
   std::string folder_, programs_;
   std::map<std::string, int> ports_;
-  std::map<std::string, pid_t> processes_;
+  std::map<std::string, Process> processes_;
   std::mutex containers_mutex_;
   Containers containers_;
   std::set<std::string> started_;  ///< uids, by the stand-in's thread

@@ -2,75 +2,26 @@
 // controller, which may be killed at any moment. Racks come back under their bounds, and no
 // iteration of any worker is lost or done twice.
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <thread>
 
+#include "base/eventually.h"
 #include "lab.h"
 #include "service/tokens.h"
+#include "worker_log.h"
 
 namespace monkeytree {
 namespace {
 
 using Json = nlohmann::json;
 using std::chrono::milliseconds;
-using ::testing::IsEmpty;
-
-/// A process that ends with its owner.
-class Child {
- public:
-  Child(const std::vector<std::string>& words, const std::map<std::string, std::string>& more,
-        const std::string& log) {
-    std::vector<char*> arguments;
-    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
-    const pid_t parent = getpid();
-    process_ = fork();
-    if (process_ != 0) return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);
-    for (const auto& [name, value] : more) setenv(name.c_str(), value.c_str(), 1);
-    const int output = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
-    dup2(output, STDOUT_FILENO);
-    dup2(output, STDERR_FILENO);
-    execv(arguments[0], arguments.data());
-    _exit(127);
-  }
-  ~Child() {
-    kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
- private:
-  pid_t process_ = 0;
-};
-
-struct LogLine {
-  int64_t iteration = 0;
-  std::string process, node, sum;
-};
-
-std::vector<LogLine> log_of(const std::string& file) {
-  std::vector<LogLine> lines;
-  std::ifstream in(file);
-  LogLine line;
-  while (in >> line.iteration >> line.process >> line.node >> line.sum) lines.push_back(line);
-  return lines;
-}
 
 class KubernetesEnforce : public ::testing::Test {
  protected:
@@ -82,8 +33,8 @@ class KubernetesEnforce : public ::testing::Test {
     lab_ = std::make_unique<KubeLab>(kNodes / 2, 2);
     ASSERT_TRUE(lab_->good());
     for (const char* name : {"jobs", "sockets"}) std::filesystem::create_directory(file(name));
-    agents_port_ = KubeControlPlane::free_port();
-    http_port_ = KubeControlPlane::free_port();
+    agents_port_ = free_port();
+    http_port_ = free_port();
     std::ofstream(file("tokens")) << write_tokens(
         {{"test", Role::kOperate, digest_of("0123456789abcdef0123456789abcdef"), "2026-01-01"}});
     std::ofstream(file("controller.yaml"))
@@ -100,12 +51,11 @@ class KubernetesEnforce : public ::testing::Test {
                        [this](const std::string& uid) { pod_ends(uid); }});
     for (int i = 1; i <= kNodes; ++i) {
       const std::string node = fmt::format("n{}", i);
-      agents_.push_back(std::make_unique<Child>(
-          std::vector<std::string>{MONKEYTREE_PROGRAM, "agent", "--node", node, "--controller",
-                                   fmt::format("127.0.0.1:{}", agents_port_), "--socket",
-                                   file("sockets/" + node), "--data", "127.0.0.1",
-                                   "--staging-quota", "64MiB"},
-          std::map<std::string, std::string>{}, file("agent-" + node + ".log")));
+      agents_.push_back(
+          Process({MONKEYTREE_PROGRAM, "agent", "--node", node, "--controller",
+                   fmt::format("127.0.0.1:{}", agents_port_), "--socket", file("sockets/" + node),
+                   "--data", "127.0.0.1", "--staging-quota", "64MiB"},
+                  {}, file("agent-" + node + ".log")));
     }
     // These two have every rack at its bound and may not move.
     submit("a", "StatefulSet", {1, 6}, false);
@@ -121,7 +71,7 @@ class KubernetesEnforce : public ::testing::Test {
       std::fputs(tail("workers.log", 2000).c_str(), stderr);
     }
     lab_->plane().run({});
-    controller_.reset();
+    controller_ = Process();
     agents_.clear();
     workers_.clear();
     lab_.reset();
@@ -135,10 +85,8 @@ class KubernetesEnforce : public ::testing::Test {
   }
 
   void start_controller() {
-    controller_ =
-        std::make_unique<Child>(std::vector<std::string>{MONKEYTREE_PROGRAM, "controller",
-                                                         "--config", file("controller.yaml")},
-                                std::map<std::string, std::string>{}, file("controller.log"));
+    controller_ = Process({MONKEYTREE_PROGRAM, "controller", "--config", file("controller.yaml")},
+                          {}, file("controller.log"));
   }
 
   static std::string job_of(const std::string& app, const std::string& kind) {
@@ -149,12 +97,11 @@ class KubernetesEnforce : public ::testing::Test {
   void start_worker(const std::string& uid, const std::string& node, const std::string& job,
                     int worker, const std::map<std::string, std::string>& environment) {
     const std::lock_guard lock(mutex_);
-    workers_[uid] = std::make_unique<Child>(
-        std::vector<std::string>{MONKEYTREE_WORKER_PROGRAM, "--job", job, "--group", "0",
-                                 "--worker", std::to_string(worker), "--workers", "2", "--folder",
-                                 file("jobs"), "--iterations", "0", "--interval-ms", "20",
-                                 "--agent-socket", file("sockets/" + node)},
-        environment, file("workers.log"));
+    workers_[uid] =
+        Process({MONKEYTREE_WORKER_PROGRAM, "--job", job, "--group", "0", "--worker",
+                 std::to_string(worker), "--workers", "2", "--folder", file("jobs"), "--iterations",
+                 "0", "--interval-ms", "20", "--agent-socket", file("sockets/" + node)},
+                environment, file("workers.log"));
   }
 
   /// Pods that we have placed get their workers from submit(), when all are there; others must be
@@ -196,7 +143,7 @@ class KubernetesEnforce : public ::testing::Test {
   int64_t iterations(const std::string& job) const {
     int64_t least = INT64_MAX;
     for (int w = 0; w < 2; ++w) {
-      const std::vector<LogLine> log = log_of(log_file(job, w));
+      const std::vector<WorkerLogLine> log = read_worker_log(log_file(job, w));
       least = std::min(least, log.empty() ? 0 : log.back().iteration);
     }
     return least;
@@ -204,10 +151,10 @@ class KubernetesEnforce : public ::testing::Test {
 
   /// Each worker has done each iteration once, in one process at a time, and their sums agree.
   void expect_whole(const std::string& job) const {
-    const std::vector<LogLine> first = log_of(log_file(job, 0));
-    const std::vector<LogLine> second = log_of(log_file(job, 1));
-    for (const std::vector<LogLine>& log : {first, second}) {
-      std::set<std::string> processes;
+    const std::vector<WorkerLogLine> first = read_worker_log(log_file(job, 0));
+    const std::vector<WorkerLogLine> second = read_worker_log(log_file(job, 1));
+    for (const std::vector<WorkerLogLine>& log : {first, second}) {
+      std::set<int64_t> processes;
       for (size_t i = 0; i < log.size(); ++i) {
         ASSERT_EQ(log[i].iteration, static_cast<int64_t>(i + 1)) << job;
         if (i > 0 && log[i].process != log[i - 1].process) {
@@ -245,11 +192,11 @@ class KubernetesEnforce : public ::testing::Test {
     submit(app_, kind, {3, 8}, true);
     before_ = lab_->uids_of(app_);
     if (moment) {
-      EXPECT_TRUE(KubeLab::waited([&] { return moment() || mended(); }));
-      controller_.reset();
+      EXPECT_TRUE(eventually([&] { return moment() || mended(); }));
+      controller_ = Process();
       start_controller();
     }
-    EXPECT_TRUE(KubeLab::waited([&] { return mended(); }));
+    EXPECT_TRUE(eventually([&] { return mended(); }));
     EXPECT_EQ(lab_->degrees({"a", "c", app_}),
               (std::map<std::string, int>{{"row/a", 2}, {"row/b", 2}}));
     std::set<std::string> stayed;
@@ -260,10 +207,10 @@ class KubernetesEnforce : public ::testing::Test {
     EXPECT_EQ(lab_->uids_of("a"), others_a);
     EXPECT_EQ(lab_->uids_of("c"), others_c);
     const int64_t then = iterations(job);
-    EXPECT_TRUE(KubeLab::waited([&] { return iterations(job) > then + 10; })) << "it goes on";
+    EXPECT_TRUE(eventually([&] { return iterations(job) > then + 10; })) << "it goes on";
     expect_whole(job);
     lab_->remove(app_, kind);
-    EXPECT_TRUE(KubeLab::waited([&] { return lab_->uids_of(app_).empty(); }));
+    EXPECT_TRUE(eventually([&] { return lab_->uids_of(app_).empty(); }));
   }
 
   /// Within the bounds, and nothing is held any more.
@@ -275,10 +222,10 @@ class KubernetesEnforce : public ::testing::Test {
   }
 
   std::unique_ptr<KubeLab> lab_;
-  std::vector<std::unique_ptr<Child>> agents_;
-  std::unique_ptr<Child> controller_;
+  std::vector<Process> agents_;
+  Process controller_;
   std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<Child>> workers_;  ///< by uid
+  std::map<std::string, Process> workers_;  ///< by uid
   std::atomic<bool> placing_ = false;
   std::atomic<int> successors_ = 0;
   std::string app_;  ///< of the job that is mended
@@ -328,11 +275,11 @@ TEST_F(KubernetesEnforce, SurvivesARestartOfTheServerMidway) {
   app_ = "x";
   const std::string job = job_of(app_, "StatefulSet");
   submit(app_, "StatefulSet", {3, 8}, true);
-  EXPECT_TRUE(KubeLab::waited([&] { return lab_->move_objects() > 0; }));
+  EXPECT_TRUE(eventually([&] { return lab_->move_objects() > 0; }));
   lab_->plane().restart("kube-apiserver");
-  EXPECT_TRUE(KubeLab::waited([&] { return mended(); }));
+  EXPECT_TRUE(eventually([&] { return mended(); }));
   const int64_t then = iterations(job);
-  EXPECT_TRUE(KubeLab::waited([&] { return iterations(job) > then + 10; })) << "it goes on";
+  EXPECT_TRUE(eventually([&] { return iterations(job) > then + 10; })) << "it goes on";
   expect_whole(job);
 }
 

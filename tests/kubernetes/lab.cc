@@ -7,6 +7,8 @@
 #include <sstream>
 #include <thread>
 
+#include "base/eventually.h"
+
 namespace monkeytree {
 namespace {
 
@@ -55,7 +57,7 @@ KubeLab::KubeLab(int nodes_per_rack, int racks) : nodes_per_rack_(nodes_per_rack
   plane_->create(manifest("observe/rights.yaml"));
   plane_->create(manifest("enforce/rights.yaml"));
   plane_->create(manifest("enforce/agents.yaml"));
-  webhook_port_ = KubeControlPlane::free_port();
+  webhook_port_ = free_port();
   token_ = plane_->token_of("monkeytree", "monkeytree-controller");
   kubeconfig_ = plane_->kubeconfig("mover", token_);
 }
@@ -122,7 +124,7 @@ void KubeLab::place(const std::string& name, const std::string& kind, const std:
                         name, nodes.size())
           : fmt::format("  backoffLimit: 1000\n  parallelism: {}\n", nodes.size()),
       labels, set ? "" : "      restartPolicy: Never\n"));
-  EXPECT_TRUE(waited([&] {
+  EXPECT_TRUE(eventually([&] {
     std::set<int> found;
     for (const Pod& pod : pods_of(name)) {
       if (!pod.node.empty() && pod.phase == "Running") found.insert(std::stoi(pod.node.substr(1)));
@@ -138,7 +140,7 @@ void KubeLab::remove(const std::string& name, const std::string& kind) {
                fmt::format("/apis/{}/v1/namespaces/ml/{}/{}", set ? "apps" : "batch",
                            set ? "statefulsets" : "jobs", name),
                {{"propagationPolicy", "Background"}});
-  EXPECT_TRUE(waited([&] { return pods_of(name).empty(); })) << name;
+  EXPECT_TRUE(eventually([&] { return pods_of(name).empty(); })) << name;
 }
 
 std::vector<KubeLab::Pod> KubeLab::pods_of(const std::string& app) {
@@ -188,15 +190,6 @@ std::map<std::string, int> KubeLab::degrees(const std::vector<std::string>& apps
     for (const std::string& rack : racks) ++out[rack];
   }
   return out;
-}
-
-bool KubeLab::waited(const std::function<bool()>& holds, std::chrono::seconds patience) {
-  const Clock::time_point limit = Clock::now() + patience;
-  while (!holds()) {
-    if (Clock::now() > limit) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  return true;
 }
 
 }  // namespace monkeytree

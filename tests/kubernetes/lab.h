@@ -52,9 +52,6 @@ class KubeLab {
   /// Racks' degrees by the server's own words, for one ring a job.
   std::map<std::string, int> degrees(const std::vector<std::string>& apps);
 
-  static bool waited(const std::function<bool()>& holds,
-                     std::chrono::seconds patience = std::chrono::seconds(180));
-
  private:
   int nodes_per_rack_, racks_;
   std::unique_ptr<KubeControlPlane> plane_;

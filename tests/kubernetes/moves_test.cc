@@ -8,6 +8,7 @@
 #include <thread>
 #include <tuple>
 
+#include "base/eventually.h"
 #include "kubernetes/cluster_watch.h"
 #include "kubernetes/scheduler.h"
 #include "lab.h"
@@ -97,7 +98,7 @@ class KubernetesMoves : public ::testing::Test {
   /// What the watch has not shown yet is asked for again, as the controller does.
   static absl::Status again(const std::function<absl::Status()>& step) {
     absl::Status status;
-    KubeLab::waited([&] { return !absl::IsUnavailable(status = step()); });
+    eventually([&] { return !absl::IsUnavailable(status = step()); });
     return status;
   }
 
@@ -161,7 +162,7 @@ TEST_F(KubernetesMoves, AHundredLandWhereTheyBelongThoughOthersWantTheNodes) {
     ASSERT_EQ(come(who, to, plan, fmt::format("{}.1.0", i)), absl::OkStatus());
     ASSERT_EQ(finish(who), absl::OkStatus());
     std::set<std::string> taken;
-    EXPECT_TRUE(KubeLab::waited([&] {
+    EXPECT_TRUE(eventually([&] {
       taken.clear();
       for (const KubeLab::Pod& pod : lab_->pods_of(others)) {
         if (!pod.node.empty()) taken.insert(pod.node);
@@ -175,7 +176,7 @@ TEST_F(KubernetesMoves, AHundredLandWhereTheyBelongThoughOthersWantTheNodes) {
     landed += node_of(app, {sibling.uid}) == to && !uids.contains(leaving.uid) ? 1 : 0;
     ASSERT_EQ(scheduler_->unreserve(plan, soon()), absl::OkStatus());
     if (i == 0) {  // What was let go is anybody's again.
-      EXPECT_TRUE(KubeLab::waited([&] {
+      EXPECT_TRUE(eventually([&] {
         for (const KubeLab::Pod& pod : lab_->pods_of(others)) {
           if (pod.node == leaving.node) return true;
         }
@@ -256,7 +257,7 @@ TEST_F(KubernetesMoves, ABudgetThatAllowsNothingIsKept) {
       "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata:\n  name: keep\n"
       "  namespace: ml\nspec:\n  minAvailable: 2\n  selector: {matchLabels: {app: s}}");
   const std::set<std::string> uids = lab_->uids_of("s");
-  EXPECT_TRUE(KubeLab::waited([&] {
+  EXPECT_TRUE(eventually([&] {
     const Json budget =
         lab_->plane().call("GET", "/apis/policy/v1beta1/namespaces/ml/poddisruptionbudgets/keep");
     return budget["status"].value("currentHealthy", 0) == 2;
@@ -348,7 +349,7 @@ TEST_F(KubernetesMoves, AServerThatHasForgottenIsListedAnew) {
   lab_->plane().compact();
   lab_->plane().restart("kube-apiserver");
   const std::string node = lab_->pods_of("s")[0].node;
-  EXPECT_TRUE(KubeLab::waited([&] { return watch.states()[KubeKind::kPod].lists > 1; }));
+  EXPECT_TRUE(eventually([&] { return watch.states()[KubeKind::kPod].lists > 1; }));
   // Steps go on as if nothing had been.
   EXPECT_EQ(again([&] { return scheduler_->reserve("plan-1", {node}, soon()); }), absl::OkStatus());
   EXPECT_EQ(again([&] { return scheduler_->unreserve("plan-1", soon()); }), absl::OkStatus());
@@ -371,7 +372,7 @@ TEST_F(KubernetesMoves, APyTorchJobMovesAndKueuesBooksFollow) {
   }
   const std::string jobs = "/apis/kubeflow.org/v1/namespaces/ml/pytorchjobs";
   const std::string workloads = "/apis/kueue.x-k8s.io/v1beta1/namespaces/ml/workloads";
-  EXPECT_TRUE(KubeLab::waited([&] {
+  EXPECT_TRUE(eventually([&] {
     return lab_->plane().status_of("GET", workloads, "", "administrator") == 200 &&
            lab_->plane().status_of("GET", jobs, "", "administrator") == 200;
   }));
@@ -402,7 +403,7 @@ TEST_F(KubernetesMoves, APyTorchJobMovesAndKueuesBooksFollow) {
     if (!node.empty()) pod["spec"]["nodeName"] = node;
     // As its controller does: again and again.
     std::string answer;
-    EXPECT_TRUE(KubeLab::waited([&] {
+    EXPECT_TRUE(eventually([&] {
       return lab_->plane().status_of("POST", "/api/v1/namespaces/ml/pods", pod.dump(),
                                      "administrator", "application/json", &answer) == 201;
     })) << answer;
@@ -429,7 +430,7 @@ TEST_F(KubernetesMoves, APyTorchJobMovesAndKueuesBooksFollow) {
   lab_->plane().call("PATCH", workloads + "/w/status", status);
   renew();  // which sees kinds that have come since
   const WorkerName who{"ml.pytorchjob.p", 0, 1};
-  EXPECT_TRUE(KubeLab::waited([&] {
+  EXPECT_TRUE(eventually([&] {
     const absl::StatusOr<Observation> seen = scheduler_->observe(soon());
     return seen.ok() && !seen->unmovable.contains(who.job) && seen->snapshot.jobs.size() == 3;
   })) << scheduler_->observe(soon())->unmovable[who.job];
@@ -447,7 +448,7 @@ TEST_F(KubernetesMoves, APyTorchJobMovesAndKueuesBooksFollow) {
   EXPECT_EQ(books[0], sets[0]);
   EXPECT_EQ(books[1]["topologyAssignment"]["domains"], Json::array({domain(nodes[3])}));
   lab_->plane().call("DELETE", jobs + "/p");
-  EXPECT_TRUE(KubeLab::waited([&] { return lab_->pods_of("p").empty(); }));
+  EXPECT_TRUE(eventually([&] { return lab_->pods_of("p").empty(); }));
 }
 
 TEST_F(KubernetesMoves, ItsRightsAreWhatItNeedsAndNoMore) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/eventually.h"
 #include "base/file.h"
 #include "control_plane.h"
 #include "kubernetes/client.h"
@@ -40,15 +41,6 @@ std::string source_file(const std::string& name) {
   std::stringstream text;
   text << stream.rdbuf();
   return text.str();
-}
-
-bool waited(const std::function<bool()>& holds) {
-  const Clock::time_point limit = Clock::now() + kPatience;
-  while (!holds()) {
-    if (Clock::now() > limit) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  return true;
 }
 
 class KubernetesTest : public ::testing::Test {
@@ -107,7 +99,7 @@ class KubernetesTest : public ::testing::Test {
         "}}\n    spec:\n" + (set ? "" : "      restartPolicy: Never\n") +
         "      containers:\n      - name: train\n        image: none\n        resources: {limits: "
         "{nvidia.com/gpu: 8}}\n");
-    EXPECT_TRUE(waited([&] {
+    EXPECT_TRUE(eventually([&] {
       std::set<int> found;
       for (const auto& [pod, node] : pods_of(name)) {
         if (!node.empty()) found.insert(std::stoi(node.substr(1)));
@@ -151,7 +143,7 @@ class KubernetesTest : public ::testing::Test {
 
   static void wait_for_quiet() {
     std::map<std::string, std::string> last;
-    EXPECT_TRUE(waited([&] {
+    EXPECT_TRUE(eventually([&] {
       std::this_thread::sleep_for(std::chrono::seconds(1));
       std::map<std::string, std::string> now = versions();
       const bool quiet = now == last;
@@ -281,7 +273,7 @@ TEST_F(KubernetesTest, TheControllerObservesAndChangesNothing) {
   const std::map<std::string, std::string> before = versions();
   RunningController controller(text);
   const std::map<std::string, int> expected = degrees();
-  EXPECT_TRUE(waited([&] { return observed(controller) == expected; })) << controller.log();
+  EXPECT_TRUE(eventually([&] { return observed(controller) == expected; })) << controller.log();
   const std::string shown = controller.run({"status"}).out;
   EXPECT_THAT(shown, HasSubstr("Kubernetes v1.20"));
   EXPECT_THAT(shown, HasSubstr("row/a"));  // over its bound
@@ -296,7 +288,7 @@ TEST_F(KubernetesTest, TheControllerObservesAndChangesNothing) {
 TEST_F(KubernetesTest, ItSeesWhatComesAndGoesAndARestartOfTheServer) {
   RunningController controller(configuration());
   const auto shows = [&](const std::map<std::string, int>& expected) {
-    return waited([&] { return observed(controller) == expected; });
+    return eventually([&] { return observed(controller) == expected; });
   };
   const std::map<std::string, int> before = degrees();
   EXPECT_TRUE(shows(before)) << controller.log();
@@ -304,7 +296,7 @@ TEST_F(KubernetesTest, ItSeesWhatComesAndGoesAndARestartOfTheServer) {
   plane_->call("DELETE", "/apis/apps/v1/namespaces/ml/statefulsets/b",
                {{"propagationPolicy", "Background"}});
   EXPECT_TRUE(shows({{"row/a", 2}, {"row/b", 2}, {"row/c", 0}, {"row/d", 0}})) << controller.log();
-  EXPECT_TRUE(waited([&] { return pods_of("b").empty(); }));
+  EXPECT_TRUE(eventually([&] { return pods_of("b").empty(); }));
   place("b", "StatefulSet", {3, 6});
   EXPECT_TRUE(shows(before)) << controller.log();
 }

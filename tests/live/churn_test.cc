@@ -12,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/eventually.h"
 #include "live_system.h"
 
 namespace monkeytree {
@@ -100,7 +101,7 @@ TEST_F(ChurnTest, JobsEndWellAndRacksAreMended) {
   }
   ASSERT_EQ(static_cast<int>(all.size()), jobs) << live_->logs();
   for (const ChurnJob& job : all) {
-    EXPECT_TRUE(LiveSystem::eventually(
+    EXPECT_TRUE(eventually(
         [&] {
           live_->notify();  // as the epilog would
           std::this_thread::sleep_for(milliseconds(100));
@@ -111,7 +112,7 @@ TEST_F(ChurnTest, JobsEndWellAndRacksAreMended) {
     EXPECT_EQ(live_->check_logs(job.id, job.nodes, job.iterations), "");
   }
   EXPECT_EQ(live_->double_booked(), "");
-  EXPECT_TRUE(LiveSystem::eventually([&] {
+  EXPECT_TRUE(eventually([&] {
     live_->notify();
     return busy_nodes() == 0;
   })) << live_->slurm().run({"squeue", "--format=%i %j %T %N %k"});

@@ -1,16 +1,10 @@
 #include "live_system.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -20,93 +14,23 @@
 #include <sstream>
 #include <thread>
 
+#include "base/eventually.h"
 #include "cluster/fragmentation.h"
 #include "inventory/slurm_scheduler.h"
 #include "service/tokens.h"
+#include "worker_log.h"
 
 namespace monkeytree {
 namespace {
 
 constexpr const char* kToken = "0123456789abcdef0123456789abcdef";
 
-int free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  socklen_t size = sizeof(address);
-  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
-  close(socket);
-  return ntohs(address.sin_port);
-}
-
 std::string read_all(const std::string& file) {
   std::ifstream in(file);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-struct LogLine {
-  int64_t iteration = 0;
-  std::string process, node, sum;
-};
-
-std::vector<LogLine> log_of(const std::string& file) {
-  std::vector<LogLine> lines;
-  std::ifstream in(file);
-  LogLine line;
-  while (in >> line.iteration >> line.process >> line.node >> line.sum) lines.push_back(line);
-  return lines;
-}
-
 }  // namespace
-
-ChildProcess::ChildProcess(const std::vector<std::string>& arguments,
-                           const std::map<std::string, std::string>& environment,
-                           const std::string& log_file) {
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  const pid_t parent = getpid();
-  process_ = fork();
-  if (process_ != 0) return;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);
-  for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
-  const int log = open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
-  const int nothing = open("/dev/null", O_RDONLY);
-  dup2(nothing, 0);
-  dup2(log, 1);
-  dup2(log, 2);
-  execvp(argv[0], argv.data());
-  _exit(127);
-}
-
-ChildProcess::~ChildProcess() {
-  if (!running()) return;
-  signal(SIGKILL);
-  wait();
-}
-
-void ChildProcess::signal(int number) const {
-  if (exit_code_ < 0) kill(process_, number);
-}
-
-int ChildProcess::wait() {
-  int status = 0;
-  if (exit_code_ < 0 && waitpid(process_, &status, 0) == process_) {
-    exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-  return exit_code_;
-}
-
-bool ChildProcess::running() {
-  int status = 0;
-  if (exit_code_ < 0 && waitpid(process_, &status, WNOHANG) == process_) {
-    exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-  return exit_code_ < 0;
-}
 
 LiveSystem::LiveSystem(const Options& options) : options_(options) {
   absl::StatusOr<std::unique_ptr<SlurmCluster>> cluster = SlurmCluster::start(options.slurm);
@@ -132,7 +56,7 @@ LiveSystem::LiveSystem(const Options& options) : options_(options) {
 
 LiveSystem::~LiveSystem() {
   if (testing::Test::HasFailure()) std::fputs(logs().c_str(), stderr);
-  controller_.reset();
+  kill_controller();
   for (const std::string& job : job_ids_) slurm_->try_run({"scancel", job});
   jobs_.clear();
   agents_.clear();
@@ -165,24 +89,16 @@ void LiveSystem::write_configuration() {
 }
 
 void LiveSystem::start_controller() {
-  controller_ = std::make_unique<ChildProcess>(
-      std::vector<std::string>{MONKEYTREE_PROGRAM, "controller", "--config",
-                               file("controller.yaml")},
-      std::map<std::string, std::string>{{"SLURM_CONF", slurm_->slurm_conf()}},
-      file("controller.log"));
+  controller_ = Process({MONKEYTREE_PROGRAM, "controller", "--config", file("controller.yaml")},
+                        {{"SLURM_CONF", slurm_->slurm_conf()}}, file("controller.log"));
   EXPECT_TRUE(eventually([&] { return !get("/healthz").empty(); })) << logs();
 }
 
-void LiveSystem::kill_controller() {
-  controller_->signal(SIGKILL);
-  controller_->wait();
-  controller_.reset();
-}
+void LiveSystem::kill_controller() { controller_.signal(SIGKILL); }
 
 void LiveSystem::stop_controller() {
-  controller_->signal(SIGTERM);
-  EXPECT_EQ(controller_->wait(), 0);
-  controller_.reset();
+  controller_.signal(SIGTERM);
+  EXPECT_EQ(controller_.wait(), 0);
 }
 
 void LiveSystem::start_agent(const std::string& node, const std::string& more) {
@@ -198,9 +114,8 @@ void LiveSystem::start_agent(const std::string& node, const std::string& more) {
   if (!place.space.empty()) words = {"nsenter", "--net=" + place.space};
   for (const char* word : {MONKEYTREE_PROGRAM, "agent", "--config"}) words.emplace_back(word);
   words.push_back(config);
-  agents_[node].reset();  // before the next one, who wants its socket
-  agents_[node] = std::make_unique<ChildProcess>(words, std::map<std::string, std::string>{},
-                                                 file("agent-" + node + ".log"));
+  agents_.erase(node);  // before the next one, who wants its socket
+  agents_[node] = Process(words, {}, file("agent-" + node + ".log"));
 }
 
 void LiveSystem::kill_agent(const std::string& node) { agents_.erase(node); }
@@ -259,11 +174,10 @@ std::string LiveSystem::launch(const std::vector<std::string>& nodes, const std:
   job_ids_.push_back(id);
   std::map<std::string, std::string> all = environment;
   all["SLURM_CONF"] = slurm_->slurm_conf();
-  jobs_[id] = std::make_unique<ChildProcess>(
-      std::vector<std::string>{
-          "/bin/sh", "-c",
-          fmt::format("exec srun --jobid={0} --nodes={1} --ntasks={1} --kill-on-bad-exit=0 {2}", id,
-                      nodes.size(), command)},
+  jobs_[id] = Process(
+      {"/bin/sh", "-c",
+       fmt::format("exec srun --jobid={0} --nodes={1} --ntasks={1} --kill-on-bad-exit=0 {2}", id,
+                   nodes.size(), command)},
       all, file("job-" + id + ".log"));
   notify();
   return id;
@@ -324,15 +238,6 @@ std::string LiveSystem::database() {
   return slurm_->run(words);
 }
 
-bool LiveSystem::eventually(const std::function<bool()>& what, std::chrono::seconds limit) {
-  const auto give_up = std::chrono::steady_clock::now() + limit;
-  while (!what()) {
-    if (std::chrono::steady_clock::now() > give_up) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
-  return true;
-}
-
 std::string LiveSystem::state(const std::string& job) {
   const std::string text = slurm_->try_run({"scontrol", "--oneliner", "show", "job", job}).out;
   const size_t at = text.find("JobState=");
@@ -343,7 +248,8 @@ std::string LiveSystem::state(const std::string& job) {
 int64_t LiveSystem::iterations(const std::string& job, int workers) {
   int64_t least = INT64_MAX;
   for (int w = 0; w < workers; ++w) {
-    const std::vector<LogLine> log = log_of(file(fmt::format("jobs/{}.0.{}.log", job, w)));
+    const std::vector<WorkerLogLine> log =
+        read_worker_log(file(fmt::format("jobs/{}.0.{}.log", job, w)));
     least = std::min(least, log.empty() ? 0 : log.back().iteration);
   }
   return least;
@@ -352,11 +258,12 @@ int64_t LiveSystem::iterations(const std::string& job, int workers) {
 std::string LiveSystem::check_logs(const std::string& job, int workers, int iterations) {
   std::vector<std::string> sums;
   for (int w = 0; w < workers; ++w) {
-    const std::vector<LogLine> log = log_of(file(fmt::format("jobs/{}.0.{}.log", job, w)));
+    const std::vector<WorkerLogLine> log =
+        read_worker_log(file(fmt::format("jobs/{}.0.{}.log", job, w)));
     if (log.size() != static_cast<size_t>(iterations)) {
       return fmt::format("worker {} of job {} did {} iterations", w, job, log.size());
     }
-    std::set<std::string> processes;
+    std::set<int64_t> processes;
     for (size_t i = 0; i < log.size(); ++i) {
       if (log[i].iteration != static_cast<int64_t>(i + 1)) {
         return fmt::format("worker {} of job {}: line {} is iteration {}", w, job, i + 1,
@@ -382,7 +289,8 @@ std::string LiveSystem::double_booked() const { return read_all(file("jobs/doubl
 
 int LiveSystem::places(const std::string& job, int worker) {
   std::set<std::string> nodes;
-  for (const LogLine& line : log_of(file(fmt::format("jobs/{}.0.{}.log", job, worker)))) {
+  for (const WorkerLogLine& line :
+       read_worker_log(file(fmt::format("jobs/{}.0.{}.log", job, worker)))) {
     nodes.insert(line.node);
   }
   return static_cast<int>(nodes.size());

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
-#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,28 +7,10 @@
 #include <vector>
 
 #include "cluster/snapshot.h"
+#include "process.h"
 #include "slurm_cluster.h"
 
 namespace monkeytree {
-
-/// A child process that ends with its owner.
-class ChildProcess {
- public:
-  /// Output and errors are appended to `log_file`.
-  ChildProcess(const std::vector<std::string>& arguments,
-               const std::map<std::string, std::string>& environment, const std::string& log_file);
-  ~ChildProcess();  ///< kills it
-  ChildProcess(const ChildProcess&) = delete;
-  ChildProcess& operator=(const ChildProcess&) = delete;
-
-  void signal(int number) const;
-  int wait();  ///< exit code, or 128 + signal
-  bool running();
-
- private:
-  pid_t process_ = 0;
-  int exit_code_ = -1;
-};
 
 /// A real Slurm with a controller and an agent for each node, all as processes of their own, and
 /// training jobs of stand-in workers.
@@ -92,9 +71,6 @@ class LiveSystem {
   /// All rows of the accounting database, but for what Slurm sums up by the clock.
   std::string database();
 
-  /// Waits for it, for minutes.
-  static bool eventually(const std::function<bool()>& what,
-                         std::chrono::seconds limit = std::chrono::seconds(180));
   std::string state(const std::string& job);
   /// Iterations that all workers of the job have done.
   int64_t iterations(const std::string& job, int workers);
@@ -118,8 +94,8 @@ class LiveSystem {
   std::unique_ptr<SlurmCluster> slurm_;
   Options options_;
   int http_port_ = 0, agents_port_ = 0;
-  std::unique_ptr<ChildProcess> controller_;
-  std::map<std::string, std::unique_ptr<ChildProcess>> agents_, jobs_;
+  Process controller_;
+  std::map<std::string, Process> agents_, jobs_;
   std::vector<std::string> job_ids_;
 };
 

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/eventually.h"
 #include "live_system.h"
 
 namespace monkeytree {
@@ -40,21 +41,20 @@ class LiveTest : public testing::Test {
     jobs_ = {live_->submit({"r0n0", "r1n0"}, iterations),
              live_->submit({"r0n1", "r1n1"}, iterations)};
     for (const std::string& job : jobs_) {
-      ASSERT_TRUE(LiveSystem::eventually([&] { return live_->iterations(job, 2) > 2; }))
-          << live_->logs();
+      ASSERT_TRUE(eventually([&] { return live_->iterations(job, 2) > 2; })) << live_->logs();
     }
   }
   /// All jobs have ended well, and nothing is left of them.
   void expect_clean_end(int iterations) {
     for (const std::string& job : jobs_) {
-      EXPECT_TRUE(LiveSystem::eventually([&] { return live_->iterations(job, 2) == iterations; }))
+      EXPECT_TRUE(eventually([&] { return live_->iterations(job, 2) == iterations; }))
           << live_->iterations(job, 2);
       live_->slurm().try_run({"scancel", job});  // its launcher is done
       EXPECT_EQ(live_->check_logs(job, 2, iterations), "");
     }
     EXPECT_EQ(live_->double_booked(), "");
     live_->notify();
-    EXPECT_TRUE(LiveSystem::eventually([&] {
+    EXPECT_TRUE(eventually([&] {
       return live_->slurm()
           .run({"sinfo", "--noheader", "--Node", "--states=ALLOC,MIX,COMP,DRAIN,DOWN",
                 "--format=%N"})
@@ -76,12 +76,11 @@ class LiveTest : public testing::Test {
 TEST_F(LiveTest, EnforceMendsTheRacksAndTheJobsGoOn) {
   LiveSystem& live = start("enforce");
   collide(kIterations);
-  EXPECT_TRUE(LiveSystem::eventually([&] {
+  EXPECT_TRUE(eventually([&] {
     live.notify();
     return live.excess() == 0;
   })) << live.get("/api/v1/plans");
-  EXPECT_TRUE(LiveSystem::eventually(
-      [&] { return live.number("/api/v1/plans", "/plans/0/moves", 0) == 1; }));
+  EXPECT_TRUE(eventually([&] { return live.number("/api/v1/plans", "/plans/0/moves", 0) == 1; }));
   expect_clean_end(kIterations);
   EXPECT_EQ(moved(), 1);
   // A second look at the explanation: why, and how it went.
@@ -108,19 +107,19 @@ TEST_F(LiveTest, ObserveLeavesSlurmAsItIs) {
     return text;
   };
   // The database hears of the jobs and their steps a little later.
-  EXPECT_TRUE(LiveSystem::eventually([&] {
+  EXPECT_TRUE(eventually([&] {
     const std::string steps = live.slurm().run(
         {"sacct", "--allusers", "--noheader", "--parsable2", "--format=JobID", "--state=RUNNING"});
     return std::count(steps.begin(), steps.end(), '\n') == 4;  // two jobs with a step each
   }));
   std::string rows = live.database();
-  EXPECT_TRUE(LiveSystem::eventually([&] {
+  EXPECT_TRUE(eventually([&] {
     std::this_thread::sleep_for(std::chrono::seconds(2));
     const std::string before = std::exchange(rows, live.database());
     return before == rows;
   }));
   const std::string before = settled(look());
-  EXPECT_TRUE(LiveSystem::eventually([&] {
+  EXPECT_TRUE(eventually([&] {
     live.notify();
     return live.number("/api/v1/plans", "/plans/0/moves", 0) == 1;
   })) << live.get("/api/v1/status");
@@ -143,7 +142,7 @@ TEST_F(LiveTest, AControllerThatIsKilledGoesOnFromItsJournal) {
     live.kill_controller();
     live.start_controller();
   }
-  EXPECT_TRUE(LiveSystem::eventually([&] { return live.excess() == 0; }));
+  EXPECT_TRUE(eventually([&] { return live.excess() == 0; }));
   expect_clean_end(kIterations);
 }
 
@@ -157,8 +156,7 @@ TEST_F(LiveTest, AnAgentThatIsKilledComesBackAndNothingIsLost) {
       live.start_agent(node);
     }
   }
-  EXPECT_TRUE(LiveSystem::eventually([&] { return live.excess() == 0; }))
-      << live.get("/api/v1/plans");
+  EXPECT_TRUE(eventually([&] { return live.excess() == 0; })) << live.get("/api/v1/plans");
   expect_clean_end(kIterations);
 }
 

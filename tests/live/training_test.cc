@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "base/eventually.h"
 #include "live_system.h"
 
 namespace monkeytree {
@@ -44,10 +45,9 @@ class TrainingTest : public testing::Test {
   /// iteration until open_gate(). `name` is that of its output folder.
   std::string train(const std::string& name, const std::vector<std::string>& nodes) {
     const std::string port = live_->file("port-" + name);
-    stores_.push_back(std::make_unique<ChildProcess>(
-        std::vector<std::string>{"/usr/bin/python3", kHere + "store.py", port},
-        std::map<std::string, std::string>{}, live_->file("store-" + name + ".log")));
-    EXPECT_TRUE(LiveSystem::eventually([&] { return !text_of(port).empty(); }));
+    stores_.push_back(Process({"/usr/bin/python3", kHere + "store.py", port}, {},
+                              live_->file("store-" + name + ".log")));
+    EXPECT_TRUE(eventually([&] { return !text_of(port).empty(); }));
     std::filesystem::create_directories(live_->file(name));
     return live_->launch(
         nodes,
@@ -93,7 +93,7 @@ class TrainingTest : public testing::Test {
   }
 
   std::unique_ptr<LiveSystem> live_;
-  std::vector<std::unique_ptr<ChildProcess>> stores_;
+  std::vector<Process> stores_;
 };
 
 /// Both jobs train the same from the same start. One of them is moved to end their collision, and
@@ -103,12 +103,12 @@ TEST_F(TrainingTest, AMovedJobEndsBitIdenticalToOneThatWasNot) {
   train("a", {"r0n0", "r1n0"});
   train("b", {"r0n1", "r1n1"});
   for (const std::string& name : names) {
-    ASSERT_TRUE(LiveSystem::eventually([&] { return all_have_done(name, 1); })) << live_->logs();
+    ASSERT_TRUE(eventually([&] { return all_have_done(name, 1); })) << live_->logs();
   }
   // Workers pause at the end of an iteration, so the jobs go on, step by step, until they are
   // asked.
   int gate = kFirstGate;
-  EXPECT_TRUE(LiveSystem::eventually([&] {
+  EXPECT_TRUE(eventually([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     for (const std::string& name : names) open_gate(name, gate);
     ++gate;
@@ -117,7 +117,7 @@ TEST_F(TrainingTest, AMovedJobEndsBitIdenticalToOneThatWasNot) {
   })) << live_->get("/api/v1/plans");
   for (const std::string& name : names) {
     for (int i = gate; i < kIterations; ++i) open_gate(name, i);
-    EXPECT_TRUE(LiveSystem::eventually([&] {
+    EXPECT_TRUE(eventually([&] {
       for (int r = 0; r < kRanks; ++r) {
         if (!rank(name, r).state.is_object()) return false;
       }

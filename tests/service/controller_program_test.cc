@@ -15,6 +15,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/eventually.h"
 #include "running_controller.h"
 
 namespace monkeytree {

@@ -1,10 +1,9 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <string>
 #include <vector>
 
+#include "process.h"
 #include "program.h"
 
 namespace monkeytree {
@@ -14,9 +13,6 @@ class RunningController {
  public:
   /// `configuration`: all but journal and addresses. Waits until it has started.
   explicit RunningController(const std::string& configuration);
-  ~RunningController();  ///< kills it
-  RunningController(const RunningController&) = delete;
-  RunningController& operator=(const RunningController&) = delete;
 
   /// HOST:PORT of the HTTP interface.
   const std::string& address() const { return address_; }
@@ -24,9 +20,8 @@ class RunningController {
   std::string log() const { return folder_.read("log"); }
 
   void start();
-  void signal(int number) const;
-  /// Exit code, or 128 + signal; -1 where it does not end within two minutes.
-  int wait();
+  void signal(int number) { process_.signal(number); }
+  int wait() { return process_.wait(); }
 
   /// Runs a command against it.
   ProgramRun run(std::vector<std::string> arguments) const;
@@ -34,7 +29,7 @@ class RunningController {
  private:
   TemporaryFolder folder_;
   std::string address_;
-  pid_t process_ = 0;
+  Process process_;
 };
 
 }  // namespace monkeytree

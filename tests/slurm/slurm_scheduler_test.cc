@@ -16,6 +16,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/eventually.h"
 #include "base/hostlist.h"
 #include "cluster/snapshot_json.h"
 #include "slurm_cluster.h"
@@ -73,15 +74,6 @@ class SlurmSchedulerTest : public testing::Test {
     settings.uplinks = "2";
     settings.slurm_conf = cluster_->slurm_conf();
     return settings;
-  }
-
-  static bool eventually(const std::function<bool()>& what) {
-    const Deadline give_up = within();
-    while (!what()) {
-      if (std::chrono::steady_clock::now() > give_up) return false;
-      std::this_thread::sleep_for(milliseconds(50));
-    }
-    return true;
   }
 
   static std::string not_idle() {
