@@ -12,6 +12,8 @@
 namespace monkeytree {
 namespace {
 
+constexpr int64_t kLongestTtl_s = 9'000'000'000;  // of etcd
+
 using Json = nlohmann::ordered_json;
 using Element = simdjson::dom::element;
 
@@ -142,7 +144,7 @@ absl::StatusOr<EtcdLease> parse_lease(std::string_view text) {
   Element at = document.root, result;
   if (at["result"].get(result) == simdjson::SUCCESS) at = result;
   const std::optional<int64_t> id = number_at(at, "ID"), ttl = number_at(at, "TTL");
-  if (!id || *id == 0 || !ttl) return strange("no lease");
+  if (!id || *id == 0 || !ttl || *ttl > kLongestTtl_s) return strange("no lease");
   return EtcdLease{*id, std::chrono::seconds(*ttl)};
 }
 

@@ -47,6 +47,9 @@ TEST(EtcdJson, LeasesAreRead) {
   const auto gone = parse_lease(R"({"result":{"header":{},"ID":"7587862"}})");
   ASSERT_TRUE(gone.ok());
   EXPECT_EQ(gone->ttl, std::chrono::seconds(0));
+  // The longest that etcd grants, and one that no clock of ours can count.
+  EXPECT_TRUE(parse_lease(R"({"ID":"1","TTL":"9000000000"})").ok());
+  EXPECT_FALSE(parse_lease(R"({"ID":"1","TTL":"9223372036854775807"})").ok());
 }
 
 TEST(EtcdJson, NonsenseIsAnError) {

@@ -23,6 +23,7 @@
 namespace monkeytree {
 namespace {
 
+constexpr int kBurstBytes = 64 << 10;  ///< that an idle cable lets pass at once
 constexpr int kMaxRacks = 250, kMaxHosts = 250, kMaxSpines = 62;
 /// The alias of each namespace's loopback starts with it: who holds the fabric, its shape and name.
 constexpr const char* kMark = "monkeytree-fabric";
@@ -140,10 +141,11 @@ std::string Fabric::missing() {
   const absl::Status cable = run_in(
       space->get(), {"ip", "link", "add", "here", "type", "veth", "peer", "name", "there"}, "");
   if (!cable.ok()) return fmt::format("no virtual cables: {}", message_of(cable));
-  const absl::Status capped = run_in(space->get(),
-                                     {"tc", "qdisc", "add", "dev", "here", "root", "tbf", "rate",
-                                      "1mbit", "burst", "64kb", "latency", "20ms"},
-                                     "");
+  const absl::Status capped =
+      run_in(space->get(), {"tc", "-batch", "-"},
+             "qdisc add dev there root tbf rate 1mbit burst 64kb latency 20ms\n"
+             "qdisc add dev here root handle 1: htb default 1\n"
+             "filter add dev here parent 1: protocol ip u32 match ip src 10.0.0.1 flowid 1:1\n");
   if (!capped.ok()) return fmt::format("no capped interfaces: {}", message_of(capped));
   bool writable = false;
   const absl::Status entered = inside_namespace(space->get(), [&] {
@@ -243,11 +245,15 @@ absl::Status Fabric::cable_up() {
   absl::Status done = run_in(spaces_.begin()->second.get(), {"ip", "-batch", "-"}, cables);
   for (int spine = 0; spine < shape_.spines && done.ok(); ++spine) {
     done = set_up(spine_name(spine), addresses_of_spine(spine));
-    if (done.ok()) done = cap(spine_name(spine), "dn", shape_.racks);
+    for (int rack = 0; rack < shape_.racks && done.ok(); ++rack) {
+      done = cap_uplink(spine_name(spine), fmt::format("dn{}", rack), sources(0, shape_.racks));
+    }
   }
   for (int rack = 0; rack < shape_.racks && done.ok(); ++rack) {
     done = set_up(router_name(rack), addresses_of_rack(rack));
-    if (done.ok()) done = cap(router_name(rack), "up", shape_.spines);
+    for (int spine = 0; spine < shape_.spines && done.ok(); ++spine) {
+      done = cap_uplink(router_name(rack), fmt::format("up{}", spine), sources(rack, rack + 1));
+    }
     for (int host = 0; host < shape_.hosts && done.ok(); ++host) done = set_up_host(rack, host);
     if (done.ok() && shape_.hosts_capped) done = cap_hosts(rack);
   }
@@ -307,21 +313,61 @@ std::string Fabric::addresses_of_spine(int spine) const {
   return lines;
 }
 
-absl::Status Fabric::cap(const std::string& name, const std::string& interface, int count) const {
+/// Addresses of the hosts of racks [first, last).
+std::vector<std::string> Fabric::sources(int first, int last) const {
+  std::vector<std::string> addresses;
+  for (int rack = first; rack < last; ++rack) {
+    for (int host = 0; host < shape_.hosts; ++host) addresses.push_back(host_address(rack, host));
+  }
+  return addresses;
+}
+
+/// Hosts that send at once share it evenly, packet by packet, each from a queue of its own, as
+/// flows under a data centre's congestion control do. TCP in one queue shares by luck.
+absl::Status Fabric::cap_uplink(const std::string& name, const std::string& interface,
+                                const std::vector<std::string>& from) const {
   if (shape_.uplink_mbit == 0) return absl::OkStatus();
-  std::string lines;
-  for (int i = 0; i < count; ++i) {
-    lines += fmt::format("qdisc add dev {}{} root tbf rate {}mbit burst 64kb latency 20ms\n",
-                         interface, i, shape_.uplink_mbit);
+  const int rate_kbit = shape_.uplink_mbit * 1000;
+  // A fabric for RDMA loses nothing. A queue holds what a ring's flow has on its way at most.
+  const int queue_bytes = rate_kbit / 8 * 250 + kBurstBytes;
+  std::string lines = fmt::format(
+      "qdisc add dev {0} root handle 1: htb default ffff\n"
+      "class add dev {0} parent 1: classid 1:fffe htb rate {1}kbit burst {2} "
+      "cburst {2} quantum 60000\n",
+      interface, rate_kbit, kBurstBytes);
+  const auto queue = [&](std::string_view id) {
+    lines += fmt::format(
+        "class add dev {0} parent 1:fffe classid 1:{1} htb rate {2}kbit ceil {3}kbit "
+        "burst 2kb cburst {4} quantum 1514\n"
+        "qdisc add dev {0} parent 1:{1} bfifo limit {5}\n",
+        interface, id, std::max<int64_t>(1, rate_kbit / (std::ssize(from) + 1)), rate_kbit,
+        kBurstBytes, queue_bytes);
+  };
+  queue("ffff");  // what routers themselves say
+  for (size_t i = 0; i < from.size(); ++i) {
+    const std::string id = fmt::format("{:x}", i + 1);
+    queue(id);
+    lines +=
+        fmt::format("filter add dev {} parent 1: protocol ip u32 match ip src {} flowid 1:{}\n",
+                    interface, from[i], id);
   }
   return run_in(spaces_.at(name).get(), {"tc", "-batch", "-"}, lines);
 }
 
-/// Both directions of the cables of a rack's hosts.
+/// Both directions of the cables of a rack's hosts; a host's flows are its own affair.
 absl::Status Fabric::cap_hosts(int rack) const {
-  absl::Status done = cap(router_name(rack), "h", shape_.hosts);
+  if (shape_.uplink_mbit == 0) return absl::OkStatus();
+  const auto cap = [&](const std::string& name, const std::string& interface) {
+    return run_in(spaces_.at(name).get(),
+                  {"tc", "qdisc", "add", "dev", interface, "root", "tbf", "rate",
+                   fmt::format("{}mbit", shape_.uplink_mbit), "burst",
+                   fmt::format("{}", kBurstBytes), "latency", "20ms"},
+                  "");
+  };
+  absl::Status done;
   for (int host = 0; host < shape_.hosts && done.ok(); ++host) {
-    done = cap(host_name(rack, host), "eth", 1);
+    done = cap(router_name(rack), fmt::format("h{}", host));
+    if (done.ok()) done = cap(host_name(rack, host), "eth0");
   }
   return done;
 }

@@ -79,7 +79,9 @@ class Fabric {
   absl::Status set_routes();
   std::string addresses_of_rack(int rack) const;
   std::string addresses_of_spine(int spine) const;
-  absl::Status cap(const std::string& name, const std::string& interface, int count) const;
+  std::vector<std::string> sources(int first, int last) const;
+  absl::Status cap_uplink(const std::string& name, const std::string& interface,
+                          const std::vector<std::string>& from) const;
   absl::Status cap_hosts(int rack) const;
 
   FabricSize shape_;

@@ -34,6 +34,23 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+/// Of all cores together since the machine started, in ticks.
+struct CoreTime {
+  double busy = 0, all = 0;
+};
+CoreTime core_time() {
+  std::ifstream in("/proc/stat");
+  std::string name;
+  in >> name;  // "cpu": user, nice, system, idle, waiting for a disk, …
+  CoreTime time;
+  double ticks = 0;
+  for (int i = 0; i < 8 && in >> ticks; ++i) {
+    time.all += ticks;
+    if (i != 3 && i != 4) time.busy += ticks;
+  }
+  return time;
+}
+
 /// Rack and host of "r1n2".
 RingJob::Place place_of(const std::string& node) {
   RingJob::Place place;
@@ -251,6 +268,7 @@ std::map<std::string, double> TrainedFabric::measure(const std::vector<std::stri
                                                      int iterations) {
   std::map<std::string, int> first;
   for (const std::string& name : names) first[name] = least_done(job(name));
+  const CoreTime before = core_time();
   double last = 0;  // when all still ran
   EXPECT_TRUE(run_until(names, [&] {
     last = now();
@@ -258,6 +276,8 @@ std::map<std::string, double> TrainedFabric::measure(const std::vector<std::stri
       return least_done(job(name)) >= first[name] + iterations + 1;
     });
   })) << live_->logs();
+  const CoreTime after = core_time();
+  busy_ = (after.busy - before.busy) / std::max(1.0, after.all - before.all);
   std::map<std::string, double> means;
   for (const std::string& name : names) {
     double seconds = 0;

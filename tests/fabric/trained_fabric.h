@@ -49,6 +49,8 @@ class TrainedFabric {
   /// name. What the simulator says of the same placement and ports goes to predicted().
   std::map<std::string, double> measure(const std::vector<std::string>& names, int iterations);
   const std::map<std::string, double>& predicted() const { return predicted_; }
+  /// The part of all cores that was busy meanwhile, with whatever, 0 to 1.
+  double busy() const { return busy_; }
   /// Tells that the rack's uplink to the spine has failed, and waits until agents hold routes that
   /// leave it out. Seconds; negative: they never did.
   double reroute_without(int rack, int spine);
@@ -97,7 +99,7 @@ class TrainedFabric {
   std::unique_ptr<LiveSystem> live_;
   std::vector<std::unique_ptr<Job>> jobs_;
   std::map<std::string, double> predicted_;
-  double goodput_ = 0, began_ = 0;
+  double goodput_ = 0, began_ = 0, busy_ = 0;
   std::mutex mutex_;
   Timeline timeline_;
   std::atomic<bool> stop_{false};

@@ -23,6 +23,7 @@ using Times = std::map<std::string, double>;
 struct Row {
   std::string system;
   Times measured, predicted;
+  double busy = 0;  ///< the most of all cores, 0 to 1
 };
 
 class TrainingTest : public testing::Test {
@@ -56,17 +57,18 @@ class TrainingTest : public testing::Test {
   }
   Row measure(const std::string& system, int iterations) {
     phase(system);
-    Row row{system, system_->measure(kAll, iterations), system_->predicted()};
+    Row row{system, system_->measure(kAll, iterations), system_->predicted(), system_->busy()};
     print(row);
     return row;
   }
   /// One after the other, with nobody beside it.
   Row measure_alone(const std::vector<std::string>& names, int iterations) {
     phase("alone");
-    Row row{"alone", {}, {}};
+    Row row{"alone", {}, {}, 0};
     for (const std::string& name : names) {
       row.measured[name] = system_->measure({name}, iterations)[name];
       row.predicted[name] = system_->predicted().at(name);
+      row.busy = std::max(row.busy, system_->busy());
     }
     print(row);
     return row;
@@ -77,6 +79,7 @@ class TrainingTest : public testing::Test {
       say(fmt::format("  {}  {:.3f} s  simulated {:.3f} s ({:+.0f} %)", name, seconds, predicted,
                       100 * (predicted / seconds - 1)));
     }
+    say(fmt::format("  cores busy: {:.0f} %", 100 * row.busy));
   }
   /// The jobs train until it is so.
   bool while_training(const std::function<bool()>& what) { return system_->run_until(kAll, what); }
