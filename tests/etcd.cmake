@@ -1,7 +1,8 @@
 # A real etcd, and several controllers that share it.
 if(MONKEYTREE_TESTS)
-  monkeytree_library(etcd_server SOURCES ${CMAKE_CURRENT_LIST_DIR}/etcd/etcd_server.cc
-    USES monkeytree_processes GTest::gtest Threads::Threads)
+  monkeytree_library(etcd_server
+    SOURCES ${CMAKE_CURRENT_LIST_DIR}/etcd/etcd_server.cc ${CMAKE_CURRENT_LIST_DIR}/etcd/shared_keys.cc
+    USES monkeytree_control monkeytree_election monkeytree_processes GTest::gtest Threads::Threads)
   target_include_directories(monkeytree_etcd_server PUBLIC ${CMAKE_CURRENT_LIST_DIR}/etcd)
   monkeytree_test(election_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/etcd/election_test.cc
     USES monkeytree_election monkeytree_etcd_server)

@@ -14,6 +14,9 @@ namespace {
 
 constexpr double kWeek_s = 7 * 86400;
 constexpr double kMost = 1e9;
+// A change in Slurm's books gets half a lease, and a node is not asked for in less than two
+// seconds.
+constexpr int kLeastSlurmLease_s = 6;
 
 constexpr std::array<std::string_view, 3> kModes = {"observe", "recommend", "enforce"};
 constexpr std::array<std::string_view, 4> kKinds = {"slurm", "kubernetes", "emulated", "recorded"};
@@ -110,6 +113,11 @@ class ConfigReader {
       read_scheduler(*at);
     } else if (root.is_map()) {
       root.error("no scheduler, expected scheduler: {kind: slurm, topology: FILE}");
+    }
+    if (config_.etcd.configured() && config_.scheduler == SchedulerKind::kSlurm &&
+        config_.etcd.lease_s < kLeastSlurmLease_s) {
+      map.find("etcd")->error(fmt::format("lease_s: {}, expected at least {} beside Slurm",
+                                          config_.etcd.lease_s, kLeastSlurmLease_s));
     }
   }
 

@@ -262,6 +262,10 @@ TEST(Config, Etcd) {
   EXPECT_THAT(faults(rest + "etcd: {endpoints: [\"http://a:1\"], prefix: mt/}\n"),
               HasSubstr("/monkeytree"));
   EXPECT_THAT(faults(rest + "etcd: {endpoints: [\"http://a:1\"], lease_s: 1}\n"), HasSubstr("2"));
+  // Half a lease is all that a step in Slurm's books gets.
+  const std::string slurm = "etcd: {endpoints: [\"http://a:1\"], lease_s: 5}\n";
+  EXPECT_THAT(faults(kLeast + slurm), HasSubstr("expected at least 6"));
+  EXPECT_EQ(sound(rest + slurm).etcd.lease_s, 5);
 }
 
 TEST(Config, Addresses) {

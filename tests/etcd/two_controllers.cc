@@ -16,8 +16,8 @@
 
 #include "base/eventually.h"
 #include "cluster/fragmentation.h"
-#include "control/migration.h"
 #include "service/tokens.h"
+#include "worker_log.h"
 
 namespace monkeytree {
 namespace {
@@ -33,33 +33,19 @@ std::string make_folder() {
   return mkdtemp(folder.data()) == nullptr ? "" : folder;
 }
 
-struct Line {
-  int64_t iteration = 0;
-  int process = 0;
-  std::string node, sum;
-};
-
-std::vector<Line> read_lines(const std::string& file) {
-  std::vector<Line> lines;
-  std::ifstream in(file);
-  Line line;
-  while (in >> line.iteration >> line.process >> line.node >> line.sum) lines.push_back(line);
-  return lines;
-}
-
 }  // namespace
 
 TwoControllers::TwoControllers() : TwoControllers(Settings()) {}
 
 TwoControllers::TwoControllers(const Settings& settings)
     : folder_(make_folder()),
+      shared_(etcd_.endpoint()),
       processes_(folder_ + "/sockets", folder_ + "/workers.log"),
       cluster_(uniform_cluster(2, kNodes, 8, 1), processes_.workers()) {
   for (const char* name : {"sockets", "jobs", "0", "1"}) {
     std::filesystem::create_directory(file(name));
   }
   for (auto& wire : wires_) wire = std::make_unique<Wire>(etcd_.port());
-  outside_ = *Etcd::open({{etcd_.endpoint()}, {}});
   server_ = *EmulatedServer::open(cluster_, file("cluster.sock"));
   for (size_t i = 0; i < 2; ++i) {
     http_[i] = free_port();
@@ -196,20 +182,9 @@ bool TwoControllers::all_within() {
   return excess(fragmentation(seen->snapshot), bounds(seen->snapshot)) == 0;
 }
 
-std::string TwoControllers::state_under_way() {
-  const auto pairs = outside_->read(keys_under("/monkeytree/migrations/"), std::chrono::seconds(5));
-  if (!pairs.ok() || pairs->empty()) return "";
-  const std::optional<Migration> migration = read_migration(pairs->front().value);
-  return migration ? std::string(name_of(migration->state)) : "";
-}
-
-size_t TwoControllers::count(const std::string& under) {
-  const auto pairs = outside_->read(keys_under("/monkeytree/" + under), std::chrono::seconds(60));
-  return pairs.ok() ? pairs->size() : 9999;
-}
-
 int64_t TwoControllers::iterations(const std::string& job, int worker) const {
-  const std::vector<Line> lines = read_lines(file(fmt::format("jobs/{}.0.{}.log", job, worker)));
+  const std::vector<WorkerLogLine> lines =
+      read_worker_log(file(fmt::format("jobs/{}.0.{}.log", job, worker)));
   return lines.empty() ? 0 : lines.back().iteration;
 }
 
@@ -217,8 +192,8 @@ std::string TwoControllers::wrong_with_logs() const {
   for (const std::string& job : jobs_) {
     std::vector<std::string> sums;
     for (int w = 0; w < 2; ++w) {
-      const auto lines = read_lines(file(fmt::format("jobs/{}.0.{}.log", job, w)));
-      std::set<int> before;
+      const auto lines = read_worker_log(file(fmt::format("jobs/{}.0.{}.log", job, w)));
+      std::set<int64_t> before;
       for (size_t i = 0; i < lines.size(); ++i) {
         const std::string where = fmt::format("job {}, worker {}, line {}", job, w, i + 1);
         if (lines[i].iteration != static_cast<int64_t>(i + 1)) return where + ": out of order";
@@ -240,7 +215,8 @@ int TwoControllers::moved() const {
   for (const std::string& job : jobs_) {
     for (int w = 0; w < 2; ++w) {
       std::set<std::string> nodes;
-      for (const Line& line : read_lines(file(fmt::format("jobs/{}.0.{}.log", job, w)))) {
+      for (const WorkerLogLine& line :
+           read_worker_log(file(fmt::format("jobs/{}.0.{}.log", job, w)))) {
         nodes.insert(line.node);
       }
       moved += static_cast<int>(nodes.size()) - 1;

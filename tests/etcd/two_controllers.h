@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "agent/world.h"
-#include "election/etcd.h"
 #include "etcd_server.h"
 #include "inventory/emulated_processes.h"
 #include "inventory/emulated_scheduler.h"
 #include "inventory/emulated_socket.h"
+#include "shared_keys.h"
 
 namespace monkeytree {
 
@@ -53,10 +53,7 @@ class TwoControllers {
   const std::vector<std::string>& jobs() const { return jobs_; }
   void end_jobs();
   bool all_within();
-  /// What the shared books say of migrations under way: the state of the first, or "".
-  std::string state_under_way();
-  /// Keys in etcd under the prefix, by what `under` says.
-  size_t count(const std::string& under);
+  const SharedKeys& shared() const { return shared_; }
 
   int64_t iterations(const std::string& job, int worker) const;
   /// "" or what is wrong with the logs of the jobs: each iteration of each worker once, in order,
@@ -74,7 +71,7 @@ class TwoControllers {
   std::string folder_;
   EtcdServer etcd_;
   std::array<std::unique_ptr<Wire>, 2> wires_;
-  std::unique_ptr<Etcd> outside_;
+  SharedKeys shared_;
   EmulatedProcesses processes_;
   EmulatedScheduler cluster_;
   std::unique_ptr<EmulatedServer> server_;

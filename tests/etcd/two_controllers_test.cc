@@ -28,7 +28,8 @@ class TwoControllersTest : public testing::Test {
   }
   /// The racks are within their bounds, nothing is under way or held, and all jobs go on.
   static void expect_mended(TwoControllers& two, const std::string& when) {
-    ASSERT_TRUE(eventually([&] { return two.all_within() && two.count("plans/") == 0; })) << when;
+    ASSERT_TRUE(eventually([&] { return two.all_within() && two.shared().count("plans/") == 0; }))
+        << when;
     for (const std::string& job : two.jobs()) {
       for (int w = 0; w < 2; ++w) {
         const int64_t now = two.iterations(job, w);
@@ -38,7 +39,7 @@ class TwoControllersTest : public testing::Test {
     }
     EXPECT_EQ(two.wrong_with_logs(), "") << when;
     EXPECT_EQ(two.cluster().inconsistency(), "") << when;
-    EXPECT_EQ(two.count("migrations/"), 0U) << when;
+    EXPECT_EQ(two.shared().count("migrations/"), 0U) << when;
     // The books have a node for each worker and no more.
     for (const std::string& job : two.jobs()) {
       const auto booked = two.cluster().booked(job, Clock::now() + std::chrono::seconds(60));
@@ -57,7 +58,7 @@ TEST_F(TwoControllersTest, TheLeaderIsKilledAtEachStateOfAMove) {
     // A state may be too short to be seen: then the next one that is.
     std::string seen;
     ASSERT_TRUE(eventually([&] {
-      seen = two.state_under_way();
+      seen = two.shared().state_under_way();
       return seen == state || two.all_within();
     }));
     two.signal(leader, SIGKILL);
@@ -116,7 +117,8 @@ TEST_F(TwoControllersTest, ALeaderThatIsCutOffFromEtcdStopsAndTheOtherGoesOn) {
   TwoControllers two(settings);
   const size_t leader = two.await_leader();
   two.collide(8 << 20);
-  ASSERT_TRUE(eventually([&] { return !two.state_under_way().empty() || two.all_within(); }));
+  ASSERT_TRUE(
+      eventually([&] { return !two.shared().state_under_way().empty() || two.all_within(); }));
   two.wire(leader).cut(true);
   EXPECT_EQ(two.await_leader(leader), 1 - leader);
   expect_mended(two, "cut off");
@@ -136,7 +138,8 @@ TEST_F(TwoControllersTest, ALeaderThatStoodStillDoesNothingWhenItGoesOn) {
   TwoControllers two;
   const size_t leader = two.await_leader();
   two.collide(8 << 20);
-  ASSERT_TRUE(eventually([&] { return !two.state_under_way().empty() || two.all_within(); }));
+  ASSERT_TRUE(
+      eventually([&] { return !two.shared().state_under_way().empty() || two.all_within(); }));
   two.signal(leader, SIGSTOP);
   EXPECT_EQ(two.await_leader(leader), 1 - leader);
   expect_mended(two, "stood still");

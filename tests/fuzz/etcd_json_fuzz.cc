@@ -1,5 +1,5 @@
-// Any bytes as an answer of etcd: what is taken for one holds what its reader relies on, and what is
-// no answer gives a complaint that can be printed.
+// Any bytes as an answer of etcd: what is taken for one holds what its reader relies on, and what
+// is no answer gives a complaint that can be printed.
 
 #include <chrono>
 #include <cstdint>

@@ -1,6 +1,7 @@
 #include "live_system.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
 #include <signal.h>
@@ -16,7 +17,6 @@
 
 #include "base/eventually.h"
 #include "cluster/fragmentation.h"
-#include "inventory/slurm_scheduler.h"
 #include "service/tokens.h"
 #include "worker_log.h"
 
@@ -43,10 +43,15 @@ LiveSystem::LiveSystem(const Options& options) : options_(options) {
     std::filesystem::create_directories(folder() + "/" + name);
     chmod((folder() + "/" + name).c_str(), 0777);
   }
-  http_port_ = free_port();
-  agents_port_ = free_port();
-  write_configuration();
-  start_controller();
+  if (uplinks() == uplinks_file()) std::ofstream(uplinks_file()) << options_.uplinks;
+  std::ofstream(file("tokens")) << write_tokens(
+      {{"test", Role::kOperate, digest_of(kToken), "2026-01-01"}});
+  controllers_.resize(options.etcd.empty() ? 1 : 2);
+  for (Controller& one : controllers_) one = {free_port(), free_port(), {}};
+  for (size_t i = 0; i < controllers_.size(); ++i) {
+    write_configuration(i);
+    start_controller(i);
+  }
   for (const std::string& node : node_names(options.slurm)) start_agent(node);
   EXPECT_TRUE(eventually([&] {
     return number("/api/v1/status", "/agents/connected", 0) == static_cast<double>(agents_.size());
@@ -56,7 +61,7 @@ LiveSystem::LiveSystem(const Options& options) : options_(options) {
 
 LiveSystem::~LiveSystem() {
   if (testing::Test::HasFailure()) std::fputs(logs().c_str(), stderr);
-  kill_controller();
+  for (size_t i = 0; i < controllers_.size(); ++i) kill_controller(i);
   for (const std::string& job : job_ids_) slurm_->try_run({"scancel", job});
   jobs_.clear();
   agents_.clear();
@@ -67,18 +72,17 @@ std::string LiveSystem::uplinks() const {
   return options_.uplinks.find('\n') == std::string::npos ? options_.uplinks : uplinks_file();
 }
 
-void LiveSystem::write_configuration() {
-  if (uplinks() == uplinks_file()) std::ofstream(uplinks_file()) << options_.uplinks;
-  {
-    std::ofstream tokens(file("tokens"));
-    tokens << write_tokens({{"test", Role::kOperate, digest_of(kToken), "2026-01-01"}});
-  }
-  std::ofstream(file("controller.yaml"))
-      << fmt::format("mode: {}\njournal: {}\ntokens: {}\n", options_.mode, file("journal.db"),
-                     file("tokens"))
-      << fmt::format("listen: {{http: '127.0.0.1:{}', agents: '{}:{}'}}\n", http_port_,
-                     options_.slurm.address, agents_port_)
+void LiveSystem::write_configuration(size_t controller) const {
+  const Controller& self = controllers_[controller];
+  std::ofstream(file(fmt::format("controller-{}.yaml", controller)))
+      << fmt::format("mode: {}\njournal: {}\ntokens: {}\n", options_.mode,
+                     file(fmt::format("journal-{}.db", controller)), file("tokens"))
+      << fmt::format("listen: {{http: '127.0.0.1:{}', agents: '{}:{}'}}\n", self.http_port,
+                     options_.slurm.address, self.agents_port)
       << (options_.slurm.address == "127.0.0.1" ? "" : "insecure: true\n")
+      << (options_.etcd.empty() ? ""
+                                : fmt::format("etcd: {{endpoints: [{}], name: c{}, lease_s: 6}}\n",
+                                              options_.etcd, controller))
       << fmt::format("scheduler: {{kind: slurm, topology: {}, slurm_conf: {}, uplinks: '{}'}}\n",
                      slurm_->topology(), slurm_->slurm_conf(), uplinks())
       << "poll_s: 1\n"
@@ -88,26 +92,46 @@ void LiveSystem::write_configuration() {
       << options_.more;
 }
 
-void LiveSystem::start_controller() {
-  controller_ = Process({MONKEYTREE_PROGRAM, "controller", "--config", file("controller.yaml")},
-                        {{"SLURM_CONF", slurm_->slurm_conf()}}, file("controller.log"));
-  EXPECT_TRUE(eventually([&] { return !get("/healthz").empty(); })) << logs();
+void LiveSystem::start_controller(size_t which) {
+  controllers_[which].process = Process({MONKEYTREE_PROGRAM, "controller", "--config",
+                                         file(fmt::format("controller-{}.yaml", which))},
+                                        {{"SLURM_CONF", slurm_->slurm_conf()}},
+                                        file(fmt::format("controller-{}.log", which)));
+  EXPECT_TRUE(eventually([&] { return !page(which, "/healthz").empty(); })) << logs();
 }
 
-void LiveSystem::kill_controller() { controller_.signal(SIGKILL); }
+void LiveSystem::kill_controller(size_t which) { controllers_[which].process.signal(SIGKILL); }
 
-void LiveSystem::stop_controller() {
-  controller_.signal(SIGTERM);
-  EXPECT_EQ(controller_.wait(), 0);
+void LiveSystem::stop_controller(size_t which) {
+  controllers_[which].process.signal(SIGTERM);
+  EXPECT_EQ(controllers_[which].process.wait(), 0);
+}
+
+size_t LiveSystem::await_leader(std::optional<size_t> except) {
+  EXPECT_TRUE(eventually([&] {
+    for (size_t i = 0; i < controllers_.size(); ++i) {
+      if (i == except || page(i, "/api/v1/status").find("\"leads\":true") == std::string::npos) {
+        continue;
+      }
+      asked_ = i;
+      return true;
+    }
+    return false;
+  })) << logs();
+  return asked_;
 }
 
 void LiveSystem::start_agent(const std::string& node, const std::string& more) {
   const Options::Place place = options_.place(node);
   const std::string config = file("agent-" + node + ".yaml");
+  std::vector<std::string> controllers;
+  for (const Controller& one : controllers_) {
+    controllers.push_back(fmt::format("{}:{}", options_.slurm.address, one.agents_port));
+  }
   std::ofstream(config) << fmt::format("node: {}\nsocket: {}\nstaging_quota: 256MiB\n", node,
                                        file("sockets/" + node))
-                        << fmt::format("controller: {}:{}\ndata: {}\n", options_.slurm.address,
-                                       agents_port_, place.data)
+                        << fmt::format("controller: [{}]\ndata: {}\n", fmt::join(controllers, ", "),
+                                       place.data)
                         << (options_.slurm.address == "127.0.0.1" ? "" : "insecure: true\n")
                         << more;
   std::vector<std::string> words;
@@ -185,15 +209,17 @@ std::string LiveSystem::launch(const std::vector<std::string>& nodes, const std:
 
 void LiveSystem::notify() { post("/api/v1/notify", "{}"); }
 
-std::string LiveSystem::get(const std::string& path) {
-  httplib::Client client("127.0.0.1", http_port_);
+std::string LiveSystem::get(const std::string& path) { return page(asked_, path); }
+
+std::string LiveSystem::page(size_t controller, const std::string& path) const {
+  httplib::Client client("127.0.0.1", controllers_[controller].http_port);
   client.set_read_timeout(10);
   const httplib::Result answer = client.Get(path.c_str());
   return answer && answer->status == 200 ? answer->body : "";
 }
 
 int LiveSystem::post(const std::string& path, const std::string& body) {
-  httplib::Client client("127.0.0.1", http_port_);
+  httplib::Client client("127.0.0.1", controllers_[asked_].http_port);
   client.set_read_timeout(60);
   client.set_default_headers({{"Authorization", fmt::format("Bearer {}", kToken)}});
   const httplib::Result answer = client.Post(path.c_str(), body, "application/json");
@@ -207,12 +233,16 @@ double LiveSystem::number(const std::string& path, const std::string& pointer, d
   return page.at(at).get<double>();
 }
 
-Snapshot LiveSystem::books() {
+SlurmSettings LiveSystem::slurm_settings() const {
   SlurmSettings settings;
   settings.topology = slurm_->topology();
   settings.slurm_conf = slurm_->slurm_conf();
   settings.uplinks = uplinks();
-  SlurmScheduler scheduler(settings);
+  return settings;
+}
+
+Snapshot LiveSystem::books() {
+  SlurmScheduler scheduler(slurm_settings());
   absl::StatusOr<Observation> seen =
       scheduler.observe(std::chrono::steady_clock::now() + std::chrono::seconds(60));
   EXPECT_TRUE(seen.ok()) << seen.status();
@@ -222,6 +252,14 @@ Snapshot LiveSystem::books() {
 int LiveSystem::excess() {
   const Snapshot snapshot = books();
   return monkeytree::excess(fragmentation(snapshot), bounds(snapshot));
+}
+
+size_t LiveSystem::booked_nodes(const std::string& job) {
+  SlurmScheduler scheduler(slurm_settings());
+  const auto nodes =
+      scheduler.booked(job, std::chrono::steady_clock::now() + std::chrono::seconds(60));
+  EXPECT_TRUE(nodes.ok()) << nodes.status();
+  return nodes.ok() ? nodes->size() : 0;
 }
 
 std::string LiveSystem::database() {
@@ -255,12 +293,13 @@ int64_t LiveSystem::iterations(const std::string& job, int workers) {
   return least;
 }
 
-std::string LiveSystem::check_logs(const std::string& job, int workers, int iterations) {
+std::string LiveSystem::check_logs(const std::string& job, int workers,
+                                   std::optional<int> iterations) {
   std::vector<std::string> sums;
   for (int w = 0; w < workers; ++w) {
     const std::vector<WorkerLogLine> log =
         read_worker_log(file(fmt::format("jobs/{}.0.{}.log", job, w)));
-    if (log.size() != static_cast<size_t>(iterations)) {
+    if (iterations && log.size() != static_cast<size_t>(*iterations)) {
       return fmt::format("worker {} of job {} did {} iterations", w, job, log.size());
     }
     std::set<int64_t> processes;
@@ -277,7 +316,7 @@ std::string LiveSystem::check_logs(const std::string& job, int workers, int iter
       processes.insert(log[i].process);
       if (w == 0) {
         sums.push_back(log[i].sum);
-      } else if (log[i].sum != sums[i]) {
+      } else if (i < sums.size() && log[i].sum != sums[i]) {
         return fmt::format("workers of job {} disagree about iteration {}", job, i + 1);
       }
     }
