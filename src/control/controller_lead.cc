@@ -80,6 +80,7 @@ absl::Status Controller::adopt(const SharedBooks& books) {
   const double now_s = parts_.wall_s();
   std::set<int64_t> shared;
   for (const SharedPlan& plan : books.running) shared.insert(plan.entry.id);
+  for (const SharedPlan& plan : books.ended) shared.insert(plan.entry.id);
   const absl::StatusOr<std::vector<PlanEntry>> own =
       journal.plans(PlanState::kRunning, rules_.keep_plans);
   if (!own.ok()) return own.status();

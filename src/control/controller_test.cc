@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "cluster/fragmentation.h"
+#include "control/fake_leadership.h"
 #include "inventory/emulated_scheduler.h"
 
 namespace monkeytree {
@@ -157,7 +158,8 @@ class ControllerTest : public testing::Test {
                               const std::lock_guard lock(mutex_);
                               events_.push_back(event.kind + ": " + event.text);
                             },
-                            {}},
+                            {},
+                            leadership_},
           rules_);
     }
     return *controller_;
@@ -212,6 +214,7 @@ class ControllerTest : public testing::Test {
   EmulatedScheduler cluster_{uniform_cluster(3, 4, 1, 1), {}, [this] { return now_s_; }};
   WillingAgents agents_{cluster_};
   ControllerRules rules_;
+  Leadership* leadership_ = nullptr;
   std::optional<Journal> journal_;
   std::mutex mutex_;
   std::vector<std::string> events_;
@@ -498,6 +501,37 @@ TEST_F(ControllerTest, AWrongStepOfTheClockDoesNotMatter) {
   settle();
   EXPECT_EQ(cluster_.inconsistency(), "");
   EXPECT_EQ(excess_now(), 0);
+}
+
+TEST_F(ControllerTest, WhatBecameOfAPlanUnderAnotherLeaderIsTakenOver) {
+  FakeLeadership lead;
+  lead.now.leads = true;
+  lead.now.term = 1;
+  lead.now.left = std::chrono::minutes(1);
+  leadership_ = &lead;
+  collide();
+  settle();
+  ASSERT_THAT(lead.books.ended, SizeIs(1));
+  EXPECT_EQ(lead.books.ended[0].entry.state, PlanState::kDone);
+
+  // Two more were under way here when this controller died: another has ended one, and never heard
+  // of the other.
+  PlanEntry plan;
+  plan.made_s = now_s_;
+  plan.state = PlanState::kRunning;
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(journal_->add_plan(plan).ok());
+  SharedPlan done{plan, "", {}};
+  done.entry.id = 2;
+  done.entry.state = PlanState::kDone;
+  done.entry.ended_s = now_s_ + 5;
+  lead.books.ended.push_back(done);
+  lead.books.last_plan = 3;
+  restart();
+  controller().reconcile();
+  EXPECT_EQ((*journal_->plan(2))->state, PlanState::kDone);
+  EXPECT_EQ((*journal_->plan(2))->ended_s, now_s_ + 5);
+  EXPECT_EQ((*journal_->plan(3))->state, PlanState::kFailed);
+  EXPECT_EQ((*journal_->plan(3))->reason, "it ended while another controller led");
 }
 
 }  // namespace

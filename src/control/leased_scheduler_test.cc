@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "control/fake_leadership.h"
 #include "inventory/emulated_scheduler.h"
 
 namespace monkeytree {
@@ -13,28 +14,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using testing::HasSubstr;
-
-/// A lease that is as the test says.
-class GivenLease final : public Leadership {
- public:
-  explicit GivenLease(LeadershipView view) : view_(std::move(view)) {}
-  LeadershipView view() const override { return view_; }
-  milliseconds longest_step() const override { return milliseconds(1000); }
-
-  absl::StatusOr<SharedBooks> read() override { return SharedBooks(); }
-  absl::Status set_last_plan(int64_t /*plan*/) override { return absl::OkStatus(); }
-  absl::Status put_plan(const PlanEntry& /*plan*/, std::string_view /*by*/) override {
-    return absl::OkStatus();
-  }
-  absl::Status put_migration(const Migration& /*migration*/) override { return absl::OkStatus(); }
-  absl::Status end_plan(const SharedPlan& /*plan*/, int64_t /*forget*/) override {
-    return absl::OkStatus();
-  }
-  absl::Status set_paused(std::string_view /*why*/) override { return absl::OkStatus(); }
-
- private:
-  const LeadershipView view_;
-};
 
 LeadershipView leads_for(milliseconds left) {
   LeadershipView view;
@@ -47,7 +26,8 @@ LeadershipView leads_for(milliseconds left) {
 class LeasedSchedulerTest : public testing::Test {
  protected:
   absl::Status reserve_under(const LeadershipView& view, milliseconds within) {
-    const GivenLease lease(view);
+    FakeLeadership lease;
+    lease.now = view;
     LeasedScheduler leased(cluster_, lease);
     return leased.reserve("r", {"r0n0"}, steady_clock::now() + within);
   }
@@ -56,7 +36,7 @@ class LeasedSchedulerTest : public testing::Test {
 };
 
 TEST_F(LeasedSchedulerTest, SaysOfItselfWhatItsSchedulerDoes) {
-  const GivenLease lease({});
+  const FakeLeadership lease;
   for (const bool replaces : {false, true}) {
     cluster_.set_replaces_workers(replaces);
     const LeasedScheduler leased(cluster_, lease);
