@@ -11,6 +11,7 @@
 #include <set>
 #include <vector>
 
+#include "base/test_load.h"
 #include "planning/cover_instances.h"
 
 namespace monkeytree {
@@ -236,7 +237,7 @@ void expect_solves(const CoverInstance& in, const CoverResult& found, int least)
 
 TEST(Cover, EqualsTryingAll) {
   int infeasible = 0, completing = 0;
-  for (uint32_t seed = 0; seed < 1200; ++seed) {
+  for (uint32_t seed = 0; seed < instances(1200U); ++seed) {
     SCOPED_TRACE(seed);
     InstanceMaker maker(seed);
     const int racks = 3 + maker.below(2);
@@ -253,13 +254,13 @@ TEST(Cover, EqualsTryingAll) {
     infeasible += found.cost >= kNever;
     completing += !found.complete.empty();
   }
-  EXPECT_GT(infeasible, 50);
-  EXPECT_GT(completing, 100);
+  EXPECT_GT(infeasible, instances(50));
+  EXPECT_GT(completing, instances(100));
 }
 
 TEST(Cover, EqualsCbcOnArbitraryInstances) {
   int cut = 0;
-  for (uint32_t seed = 0; seed < 500; ++seed) {
+  for (uint32_t seed = 0; seed < instances(500U); ++seed) {
     SCOPED_TRACE(seed);
     InstanceMaker maker(seed);
     const int racks = 4 + maker.below(12);
@@ -300,7 +301,7 @@ TEST(Cover, EqualsCbcAfterChurn) {
 
 TEST(Cover, BoundAndActionsHoldWhenWorkRunsOut) {
   int unproved = 0;
-  for (uint32_t seed = 0; seed < 300; ++seed) {
+  for (uint32_t seed = 0; seed < instances(300U); ++seed) {
     SCOPED_TRACE(seed);
     InstanceMaker maker(seed);
     const int racks = 6 + maker.below(20);
@@ -314,7 +315,7 @@ TEST(Cover, BoundAndActionsHoldWhenWorkRunsOut) {
     }
     unproved += !found.proved();
   }
-  EXPECT_GT(unproved, 20);
+  EXPECT_GT(unproved, instances(20));
 }
 
 /// Counts of workers by group and rack, all groups movable.
@@ -398,7 +399,7 @@ class AllPlacements {
 
 TEST(Cover, NoPlanHasFewerMoves) {
   int over = 0, tight = 0;
-  for (uint32_t seed = 0; seed < 400; ++seed) {
+  for (uint32_t seed = 0; seed < instances(400U); ++seed) {
     SCOPED_TRACE(seed);
     InstanceMaker maker(seed);
     const int racks = 3 + maker.below(2), groups = 4 + maker.below(2);
@@ -425,8 +426,8 @@ TEST(Cover, NoPlanHasFewerMoves) {
     over += found.lower_bound > 0;
     tight += found.lower_bound > 0 && found.lower_bound == least;
   }
-  EXPECT_GT(over, 300);
-  EXPECT_GT(tight, 40);
+  EXPECT_GT(over, instances(300));
+  EXPECT_GT(tight, instances(40));
 }
 
 TEST(Cover, ACompletionPaysForBothRacks) {

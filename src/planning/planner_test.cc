@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/test_load.h"
 #include "cluster/fragmentation.h"
 #include "planning/check.h"
 #include "planning/counts.h"
@@ -301,9 +302,15 @@ void tell(DrawnSize size, uint64_t seeds, int steps) {
   EXPECT_GT(around, 0);
 }
 
-TEST(Planner, AnswersAsOneMadeAfreshOnTinyClusters) { tell(DrawnSize::kTiny, 100, 200); }
-TEST(Planner, AnswersAsOneMadeAfreshOnSmallClusters) { tell(DrawnSize::kSmall, 40, 100); }
-TEST(Planner, AnswersAsOneMadeAfreshOnLargerClusters) { tell(DrawnSize::kLarge, 15, 100); }
+TEST(Planner, AnswersAsOneMadeAfreshOnTinyClusters) {
+  tell(DrawnSize::kTiny, instances(100U), 200);
+}
+TEST(Planner, AnswersAsOneMadeAfreshOnSmallClusters) {
+  tell(DrawnSize::kSmall, instances(40U), 100);
+}
+TEST(Planner, AnswersAsOneMadeAfreshOnLargerClusters) {
+  tell(DrawnSize::kLarge, instances(15U), 100);
+}
 
 TEST(Planner, AnEmptyClusterFills) {
   Snapshot snapshot = draw_instance(1, DrawnSize::kTiny).snapshot;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/test_load.h"
 #include "cluster/fragmentation.h"
 #include "cluster/letters.h"
 #include "planning/counts.h"
@@ -129,7 +130,7 @@ void expect_found(Counts counts, int moves) {
 
 TEST(Search, FindsWhatEveryPlacementHas) {
   int compared = 0;
-  for (uint64_t seed = 0; seed < 2500; ++seed) {
+  for (uint64_t seed = 0; seed < instances(2500U); ++seed) {
     const DrawnInstance instance = draw_instance(seed, DrawnSize::kTiny);
     Counts counts(instance.snapshot);
     if (any_mixed(counts) || counts.excess() == 0) continue;
@@ -144,13 +145,13 @@ TEST(Search, FindsWhatEveryPlacementHas) {
       if (HasFatalFailure()) return;
     }
   }
-  EXPECT_GT(compared, 3000);
+  EXPECT_GT(compared, instances(3000));
 }
 
 /// What leaves a rack that may stay over its bound depends on what others do: all bounds differ.
 TEST(Search, FindsWhatTheSweepFindsWhereRacksMayStayOver) {
   int compared = 0;
-  for (uint64_t seed = 0; seed < 3000; ++seed) {
+  for (uint64_t seed = 0; seed < instances(3000U); ++seed) {
     const Snapshot snapshot = small_and_full(seed);
     const Counts counts(snapshot);
     if (counts.excess() == 0) continue;
@@ -165,7 +166,7 @@ TEST(Search, FindsWhatTheSweepFindsWhereRacksMayStayOver) {
     compared += found;
     if (HasFailure()) return;
   }
-  EXPECT_GT(compared, 1000);
+  EXPECT_GT(compared, instances(1000));
 }
 
 TEST(Search, JobsOfOneWorkerMakeWay) {
@@ -237,7 +238,7 @@ TEST(Search, LimitsLeaveTheCountsAsTheyWere) {
 /// Where nodes refuse everything, nothing is found and nothing is claimed.
 TEST(Search, RefusalsAreNoProofs) {
   int refusals = 0;
-  for (uint64_t seed = 0; seed < 1500; ++seed) {
+  for (uint64_t seed = 0; seed < instances(1500U); ++seed) {
     const DrawnInstance instance = draw_instance(seed, DrawnSize::kTiny);
     Counts counts(instance.snapshot);
     if (!any_mixed(counts) || counts.excess() == 0) continue;
@@ -254,7 +255,7 @@ TEST(Search, RefusalsAreNoProofs) {
     refusals += search.refused();
     expect_same_counts(counts, Counts(instance.snapshot));
   }
-  EXPECT_GT(refusals, 10);
+  EXPECT_GT(refusals, instances(10));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/test_load.h"
 #include "cluster/fragmentation.h"
 #include "planning/counts.h"
 #include "planning/drawn_instance.h"
@@ -49,7 +50,7 @@ void expect_conflict(const Snapshot& snapshot, const std::vector<RackId>& racks)
 
 TEST(Sweep, DecidesAsEveryPlacementDoes) {
   int impossible = 0;
-  for (uint64_t seed = 10'000; seed < 12'000; ++seed) {
+  for (uint64_t seed = 10'000; seed < 10'000 + instances(2000U); ++seed) {
     const DrawnInstance instance = draw_instance(seed, DrawnSize::kTiny);
     const Counts counts(instance.snapshot);
     if (any_mixed(counts)) continue;
@@ -71,11 +72,11 @@ TEST(Sweep, DecidesAsEveryPlacementDoes) {
     }
     if (HasFailure()) return;
   }
-  EXPECT_GT(impossible, 200);
+  EXPECT_GT(impossible, instances(200));
 }
 
 TEST(Sweep, ALimitDecidesNothingFalsely) {
-  for (uint64_t seed = 10'000; seed < 10'500; ++seed) {
+  for (uint64_t seed = 10'000; seed < 10'000 + instances(500U); ++seed) {
     const DrawnInstance instance = draw_instance(seed, DrawnSize::kTiny);
     const Counts counts(instance.snapshot);
     if (any_mixed(counts)) continue;
