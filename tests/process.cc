@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/prctl.h>
@@ -24,7 +25,8 @@ Process::Process(const std::vector<std::string>& arguments,
                  const std::map<std::string, std::string>& environment, const std::string& log) {
   std::vector<std::string> settings;
   for (char** one = environ; *one != nullptr; ++one) settings.emplace_back(*one);
-  for (const auto& [name, value] : environment) settings.push_back(name + "=" + value);
+  for (const auto& [name, value] : environment)
+    settings.push_back(fmt::format("{}={}", name, value));
   std::vector<char*> argv, envp;
   for (const std::string& text : arguments) argv.push_back(const_cast<char*>(text.c_str()));
   for (const std::string& text : settings) envp.push_back(const_cast<char*>(text.c_str()));

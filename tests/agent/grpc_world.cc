@@ -51,8 +51,9 @@ class GrpcWorld final : public World {
     // The old one's port may take a moment to be free.
     EXPECT_TRUE(eventually([&] {
       absl::StatusOr<std::unique_ptr<GrpcExecutor>> started = GrpcExecutor::start(options);
-      if (started.ok()) executor_ = *std::move(started);
-      return started.ok();
+      if (!started.ok()) return false;
+      executor_ = *std::move(started);
+      return true;
     }));
   }
 
