@@ -106,6 +106,38 @@ std::string cable_network(int rack, int spine, int side) {
   return fmt::format("10.255.{}.{}", rack, spine * 4 + side);
 }
 
+/// For tc: an interface of this rate whose senders at one time share it evenly, packet by packet,
+/// each from a queue of its own, as flows under a data centre's congestion control do. TCP in one
+/// queue shares by luck.
+std::string fair_queues(const std::string& interface, int64_t mbit,
+                        const std::vector<std::string>& from) {
+  const int64_t rate_kbit = mbit * 1000;
+  // A fabric for RDMA loses nothing. A queue holds what a ring's flow has on its way at most.
+  const int64_t queue_bytes = rate_kbit / 8 * 250 + kBurstBytes;
+  const int64_t own_kbit = std::max<int64_t>(1, rate_kbit / (std::ssize(from) + 1));
+  std::string lines = fmt::format(
+      "qdisc add dev {0} root handle 1: htb default ffff\n"
+      "class add dev {0} parent 1: classid 1:fffe htb rate {1}kbit burst {2} "
+      "cburst {2} quantum 60000\n",
+      interface, rate_kbit, kBurstBytes);
+  const auto queue = [&](std::string_view id) {
+    lines += fmt::format(
+        "class add dev {0} parent 1:fffe classid 1:{1} htb rate {2}kbit ceil {3}kbit "
+        "burst 2kb cburst {4} quantum 1514\n"
+        "qdisc add dev {0} parent 1:{1} bfifo limit {5}\n",
+        interface, id, own_kbit, rate_kbit, kBurstBytes, queue_bytes);
+  };
+  queue("ffff");  // what routers themselves say
+  for (size_t i = 0; i < from.size(); ++i) {
+    const std::string id = fmt::format("{:x}", i + 1);
+    queue(id);
+    lines +=
+        fmt::format("filter add dev {} parent 1: protocol ip u32 match ip src {} flowid 1:{}\n",
+                    interface, from[i], id);
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::string why_no_fabric(const FabricSize& shape) {
@@ -245,18 +277,13 @@ absl::Status Fabric::cable_up() {
   absl::Status done = run_in(spaces_.begin()->second.get(), {"ip", "-batch", "-"}, cables);
   for (int spine = 0; spine < shape_.spines && done.ok(); ++spine) {
     done = set_up(spine_name(spine), addresses_of_spine(spine));
-    for (int rack = 0; rack < shape_.racks && done.ok(); ++rack) {
-      done = cap_uplink(spine_name(spine), fmt::format("dn{}", rack), sources(0, shape_.racks));
-    }
   }
   for (int rack = 0; rack < shape_.racks && done.ok(); ++rack) {
     done = set_up(router_name(rack), addresses_of_rack(rack));
-    for (int spine = 0; spine < shape_.spines && done.ok(); ++spine) {
-      done = cap_uplink(router_name(rack), fmt::format("up{}", spine), sources(rack, rack + 1));
-    }
     for (int host = 0; host < shape_.hosts && done.ok(); ++host) done = set_up_host(rack, host);
-    if (done.ok() && shape_.hosts_capped) done = cap_hosts(rack);
   }
+  if (done.ok() && shape_.uplink_mbit > 0) done = cap_uplinks();
+  if (done.ok() && shape_.uplink_mbit > 0 && shape_.hosts_capped) done = cap_hosts();
   return done.ok() && shape_.management ? set_up_head() : done;
 }
 
@@ -322,41 +349,30 @@ std::vector<std::string> Fabric::sources(int first, int last) const {
   return addresses;
 }
 
-/// Hosts that send at once share it evenly, packet by packet, each from a queue of its own, as
-/// flows under a data centre's congestion control do. TCP in one queue shares by luck.
-absl::Status Fabric::cap_uplink(const std::string& name, const std::string& interface,
-                                const std::vector<std::string>& from) const {
-  if (shape_.uplink_mbit == 0) return absl::OkStatus();
-  const int rate_kbit = shape_.uplink_mbit * 1000;
-  // A fabric for RDMA loses nothing. A queue holds what a ring's flow has on its way at most.
-  const int queue_bytes = rate_kbit / 8 * 250 + kBurstBytes;
-  std::string lines = fmt::format(
-      "qdisc add dev {0} root handle 1: htb default ffff\n"
-      "class add dev {0} parent 1: classid 1:fffe htb rate {1}kbit burst {2} "
-      "cburst {2} quantum 60000\n",
-      interface, rate_kbit, kBurstBytes);
-  const auto queue = [&](std::string_view id) {
-    lines += fmt::format(
-        "class add dev {0} parent 1:fffe classid 1:{1} htb rate {2}kbit ceil {3}kbit "
-        "burst 2kb cburst {4} quantum 1514\n"
-        "qdisc add dev {0} parent 1:{1} bfifo limit {5}\n",
-        interface, id, std::max<int64_t>(1, rate_kbit / (std::ssize(from) + 1)), rate_kbit,
-        kBurstBytes, queue_bytes);
-  };
-  queue("ffff");  // what routers themselves say
-  for (size_t i = 0; i < from.size(); ++i) {
-    const std::string id = fmt::format("{:x}", i + 1);
-    queue(id);
-    lines +=
-        fmt::format("filter add dev {} parent 1: protocol ip u32 match ip src {} flowid 1:{}\n",
-                    interface, from[i], id);
+/// Both ends of the cables between racks and spines.
+absl::Status Fabric::cap_uplinks() const {
+  const std::vector<std::string> everybody = sources(0, shape_.racks);
+  absl::Status done;
+  for (int spine = 0; spine < shape_.spines && done.ok(); ++spine) {
+    std::string lines;
+    for (int rack = 0; rack < shape_.racks; ++rack) {
+      lines += fair_queues(fmt::format("dn{}", rack), shape_.uplink_mbit, everybody);
+    }
+    done = run_in(spaces_.at(spine_name(spine)).get(), {"tc", "-batch", "-"}, lines);
   }
-  return run_in(spaces_.at(name).get(), {"tc", "-batch", "-"}, lines);
+  for (int rack = 0; rack < shape_.racks && done.ok(); ++rack) {
+    const std::vector<std::string> ours = sources(rack, rack + 1);
+    std::string lines;
+    for (int spine = 0; spine < shape_.spines; ++spine) {
+      lines += fair_queues(fmt::format("up{}", spine), shape_.uplink_mbit, ours);
+    }
+    done = run_in(spaces_.at(router_name(rack)).get(), {"tc", "-batch", "-"}, lines);
+  }
+  return done;
 }
 
-/// Both directions of the cables of a rack's hosts; a host's flows are its own affair.
-absl::Status Fabric::cap_hosts(int rack) const {
-  if (shape_.uplink_mbit == 0) return absl::OkStatus();
+/// Both ends of the cables of hosts; a host's flows are its own affair.
+absl::Status Fabric::cap_hosts() const {
   const auto cap = [&](const std::string& name, const std::string& interface) {
     return run_in(spaces_.at(name).get(),
                   {"tc", "qdisc", "add", "dev", interface, "root", "tbf", "rate",
@@ -365,9 +381,11 @@ absl::Status Fabric::cap_hosts(int rack) const {
                   "");
   };
   absl::Status done;
-  for (int host = 0; host < shape_.hosts && done.ok(); ++host) {
-    done = cap(router_name(rack), fmt::format("h{}", host));
-    if (done.ok()) done = cap(host_name(rack, host), "eth0");
+  for (int rack = 0; rack < shape_.racks && done.ok(); ++rack) {
+    for (int host = 0; host < shape_.hosts && done.ok(); ++host) {
+      done = cap(router_name(rack), fmt::format("h{}", host));
+      if (done.ok()) done = cap(host_name(rack, host), "eth0");
+    }
   }
   return done;
 }

@@ -80,9 +80,8 @@ class Fabric {
   std::string addresses_of_rack(int rack) const;
   std::string addresses_of_spine(int spine) const;
   std::vector<std::string> sources(int first, int last) const;
-  absl::Status cap_uplink(const std::string& name, const std::string& interface,
-                          const std::vector<std::string>& from) const;
-  absl::Status cap_hosts(int rack) const;
+  absl::Status cap_uplinks() const;
+  absl::Status cap_hosts() const;
 
   FabricSize shape_;
   pid_t holder_ = 0;

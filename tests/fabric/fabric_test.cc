@@ -90,6 +90,11 @@ TEST_F(FabricTest, TwoAtOnceDoNotMeet) {
   }
 }
 
+TEST_F(FabricTest, UplinksOfTheFastestRateStand) {
+  const absl::StatusOr<std::unique_ptr<Fabric>> fabric = Fabric::up({2, 1, 1, 100000});
+  EXPECT_TRUE(fabric.ok()) << fabric.status();
+}
+
 TEST_F(FabricTest, AFailedUplinkCarriesNothingAndComesBack) {
   const std::unique_ptr<Fabric> fabric = up({3, 1, 2, 0});
   ASSERT_TRUE(fabric);
