@@ -28,18 +28,6 @@ absl::Status failed(std::string_view what) {
 
 KeyPointer new_key() { return KeyPointer(EVP_EC_gen("P-256")); }
 
-std::string pem_of(X509* certificate) {
-  const BioPointer bio(BIO_new(BIO_s_mem()));
-  PEM_write_bio_X509(bio.get(), certificate);
-  return text_of(bio.get());
-}
-
-std::string pem_of(EVP_PKEY* key) {
-  const BioPointer bio(BIO_new(BIO_s_mem()));
-  PEM_write_bio_PKCS8PrivateKey(bio.get(), key, nullptr, nullptr, 0, nullptr, nullptr);
-  return text_of(bio.get());
-}
-
 /// 127 random bits: no two certificates of a CA have the same.
 bool set_serial(X509* certificate) {
   std::array<unsigned char, 16> bytes{};

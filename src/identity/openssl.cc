@@ -12,11 +12,6 @@ BioPointer bio_of(std::string_view text) {
   return BioPointer(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-void append_pem(X509* certificate, std::string& to) {
-  const BioPointer out(BIO_new(BIO_s_mem()));
-  if (out && PEM_write_bio_X509(out.get(), certificate) == 1) to += text_of(out.get());
-}
-
 }  // namespace
 
 std::vector<X509Pointer> certificates_in(std::string_view pem) {
@@ -34,6 +29,18 @@ std::vector<X509Pointer> certificates_in(std::string_view pem) {
     out.push_back(std::move(one));
   }
   return out;
+}
+
+std::string pem_of(X509* certificate) {
+  const BioPointer bio(BIO_new(BIO_s_mem()));
+  return bio && PEM_write_bio_X509(bio.get(), certificate) == 1 ? text_of(bio.get()) : "";
+}
+
+std::string pem_of(EVP_PKEY* key) {
+  const BioPointer bio(BIO_new(BIO_s_mem()));
+  const bool written = bio && PEM_write_bio_PKCS8PrivateKey(bio.get(), key, nullptr, nullptr, 0,
+                                                            nullptr, nullptr) == 1;
+  return written ? text_of(bio.get()) : "";
 }
 
 KeyPointer key_in(std::string_view pem) {
@@ -78,12 +85,12 @@ bool use_certificate(SSL_CTX* context, std::string_view certificate, std::string
 std::string peer_certificates(const SSL* ssl) {
   std::string all;
   const X509Pointer leaf(SSL_get1_peer_certificate(ssl));
-  if (leaf) append_pem(leaf.get(), all);
+  if (leaf) all += pem_of(leaf.get());
   const STACK_OF(X509)* chain = SSL_get_peer_cert_chain(ssl);
   for (int i = 0; chain != nullptr && i < sk_X509_num(chain); ++i) {
     X509* one = sk_X509_value(chain, i);
     // Of the side that was called the chain begins without the leaf, of the other one with it.
-    if (!leaf || X509_cmp(one, leaf.get()) != 0) append_pem(one, all);
+    if (!leaf || X509_cmp(one, leaf.get()) != 0) all += pem_of(one);
   }
   return all;
 }

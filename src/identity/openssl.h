@@ -30,6 +30,9 @@ using SslContextPointer = std::unique_ptr<SSL_CTX, FreeBy<SSL_CTX_free>>;
 
 /// Certificates in PEM, in order; empty where the text holds none, or one that cannot be read.
 std::vector<X509Pointer> certificates_in(std::string_view pem);
+/// In PEM; empty where it cannot be written.
+std::string pem_of(X509* certificate);
+std::string pem_of(EVP_PKEY* key);
 /// Null where the text holds no private key that can be read. Never asks for a password.
 KeyPointer key_in(std::string_view pem);
 /// All that was written to a memory BIO.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -41,6 +42,10 @@ class JobTurns {
   std::condition_variable ended_;
   std::set<std::string> taken_;
 };
+
+/// hold() asks for a node only where so much is left before its deadline, once it has read the
+/// books.
+inline constexpr std::chrono::milliseconds kLeastForSlurmHold{2000};
 
 /// Needs root's rights for all but observe(): a companion is made as its job's user. With a
 /// configuration in which moves would damage Slurm's books, or without those rights, it is

@@ -24,7 +24,6 @@ using std::chrono::milliseconds;
 
 /// Slurm is asked to give a free node within this time, or not at all.
 constexpr int64_t kAllocateSeconds = 4;
-constexpr milliseconds kAllocateLeast{2000};
 constexpr milliseconds kLookAgain{50};
 
 absl::Status gone(const std::string& job) {
@@ -175,7 +174,7 @@ absl::StatusOr<std::string> SlurmScheduler::allocate(const WorkerName& worker,
   }
   // salloc takes its request back when its own patience ends; killed before, it would leave a job
   // behind that waits for the node.
-  if (deadline - std::chrono::steady_clock::now() < kAllocateLeast) {
+  if (deadline - std::chrono::steady_clock::now() < kLeastForSlurmHold) {
     return absl::DeadlineExceededError("no time is left to ask for a node");
   }
   const absl::StatusOr<CommandResult> result = commands_.run_as(*user, arguments, deadline);

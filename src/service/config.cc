@@ -14,9 +14,9 @@ namespace {
 
 constexpr double kWeek_s = 7 * 86400;
 constexpr double kMost = 1e9;
-// A change in Slurm's books gets half a lease, and a node is not asked for in less than two
-// seconds.
-constexpr int kLeastSlurmLease_s = 6;
+// A change in Slurm's books gets half a lease: a second to read them, and what hold() needs.
+constexpr int kLeastSlurmLease_s =
+    2 * static_cast<int>(1 + kLeastForSlurmHold / std::chrono::seconds(1));
 
 constexpr std::array<std::string_view, 3> kModes = {"observe", "recommend", "enforce"};
 constexpr std::array<std::string_view, 4> kKinds = {"slurm", "kubernetes", "emulated", "recorded"};

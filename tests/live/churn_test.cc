@@ -53,11 +53,6 @@ class ChurnTest : public testing::Test {
     for (std::string line; std::getline(lines, line);) state = line;
     return state;
   }
-  int busy_nodes() {
-    const std::string out = live_->slurm().run(
-        {"sinfo", "--noheader", "--Node", "--states=ALLOC,MIX,COMP,DRAIN,DOWN", "--format=%N"});
-    return static_cast<int>(std::count(out.begin(), out.end(), '\n'));
-  }
   /// Of moves that have been carried out, by the controller's own list.
   struct Count {
     int moves = 0, done = 0;
@@ -114,7 +109,7 @@ TEST_F(ChurnTest, JobsEndWellAndRacksAreMended) {
   EXPECT_EQ(live_->double_booked(), "");
   EXPECT_TRUE(eventually([&] {
     live_->notify();
-    return busy_nodes() == 0;
+    return live_->slurm().not_idle().empty();
   })) << live_->slurm().run({"squeue", "--format=%i %j %T %N %k"});
   const Count count = count_moves();
   std::printf("%d nodes, %d jobs, seed %u: %d plans done, %d moves\n", nodes_, jobs, seed,

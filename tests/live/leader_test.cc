@@ -83,10 +83,7 @@ TEST_F(LeaderTest, KilledAtEachStateOfAMove) {
     for (const std::string& job : jobs) live_->slurm().try_run({"scancel", job});
     EXPECT_TRUE(eventually([&] {
       live_->notify();
-      return live_->slurm()
-          .run({"sinfo", "--noheader", "--Node", "--states=ALLOC,MIX,COMP,DRAIN,DOWN",
-                "--format=%N"})
-          .empty();
+      return live_->slurm().not_idle().empty();
     })) << state
         << ": nodes are still held";
   }

@@ -54,12 +54,8 @@ class LiveTest : public testing::Test {
     }
     EXPECT_EQ(live_->double_booked(), "");
     live_->notify();
-    EXPECT_TRUE(eventually([&] {
-      return live_->slurm()
-          .run({"sinfo", "--noheader", "--Node", "--states=ALLOC,MIX,COMP,DRAIN,DOWN",
-                "--format=%N"})
-          .empty();
-    })) << live_->slurm().run({"squeue", "--format=%i %j %T %N %k"});
+    EXPECT_TRUE(eventually([&] { return live_->slurm().not_idle().empty(); }))
+        << live_->slurm().run({"squeue", "--format=%i %j %T %N %k"});
   }
   int moved() {
     int moved = 0;

@@ -111,6 +111,11 @@ void SlurmCluster::tell(const std::string& verb, const std::string& name) {
   ASSERT_EQ(hear(), "ok") << line;
 }
 
+std::string SlurmCluster::not_idle() {
+  return run(
+      {"sinfo", "--noheader", "--Node", "--states=ALLOC,MIX,COMP,DRAIN,DOWN", "--format=%N %T"});
+}
+
 CommandResult SlurmCluster::try_run(const std::vector<std::string>& arguments,
                                     const std::string& user) {
   Command command;

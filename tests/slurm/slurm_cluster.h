@@ -37,6 +37,8 @@ class SlurmCluster {
   std::string run(const std::vector<std::string>& arguments, const std::string& user = "");
   /// The same, where failure may be.
   CommandResult try_run(const std::vector<std::string>& arguments, const std::string& user = "");
+  /// Nodes that are not idle, a line with the state of each.
+  std::string not_idle();
 
  private:
   SlurmCluster() = default;

@@ -65,7 +65,7 @@ class SlurmSchedulerTest : public testing::Test {
     if (!cluster_) return;
     for (const std::string& job : jobs_) cluster_->try_run({"scancel", job});
     cluster_->try_run({"scancel", "--user=" + std::string(kUser)});
-    EXPECT_TRUE(eventually([&] { return not_idle().empty(); })) << not_idle();
+    EXPECT_TRUE(eventually([&] { return cluster_->not_idle().empty(); })) << cluster_->not_idle();
   }
 
   static SlurmSettings settings() {
@@ -74,11 +74,6 @@ class SlurmSchedulerTest : public testing::Test {
     settings.uplinks = "2";
     settings.slurm_conf = cluster_->slurm_conf();
     return settings;
-  }
-
-  static std::string not_idle() {
-    return cluster_->run(
-        {"sinfo", "--noheader", "--Node", "--states=ALLOC,MIX,COMP,DRAIN,DOWN", "--format=%N %T"});
   }
 
   /// A job that runs until end() on the nodes; with a batch script or, as salloc --no-shell gives
@@ -256,7 +251,7 @@ TEST_F(SlurmSchedulerTest, books_follow_a_worker) {
     EXPECT_EQ(orphan.worker, worker);
     EXPECT_TRUE(scheduler_->cancel(orphan, within()).ok());
   }
-  EXPECT_TRUE(eventually([&] { return not_idle().empty(); })) << not_idle();
+  EXPECT_TRUE(eventually([&] { return cluster_->not_idle().empty(); })) << cluster_->not_idle();
   EXPECT_EQ(scheduler_->give_back(worker, "r2n3", {}, within()).code(),
             absl::StatusCode::kNotFound);
   EXPECT_EQ(hold_code(worker, "r1n0"), absl::StatusCode::kNotFound);
